@@ -1,0 +1,38 @@
+//! Exit statuses, and the one place that prints an error.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+#[allow(dead_code)] // the commands that need the rest are on their way
+/// What a command that did not fail has to say to the shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The work is done (status 0).
+    Done,
+    /// Something went wrong (status 1).
+    Failed,
+    /// The arguments make no sense together (status 2); clap reports the rest itself.
+    Usage,
+    /// The work is done but the answer is no: a threshold that was asked for is exceeded (status 3).
+    No,
+    /// The status of a command that was run on the user's behalf.
+    Status(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::No => 3,
+            Exit::Status(status) => status,
+        })
+    }
+}
+
+/// Prints an error with its causes to stderr, on one line, as `unbloat: thing: cause: next step`.
+pub(crate) fn report(error: &anyhow::Error) {
+    // A closed stderr is nobody's problem: there is no one left to tell.
+    let _ = writeln!(std::io::stderr(), "unbloat: {error:#}");
+}

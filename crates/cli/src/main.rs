@@ -1,0 +1,29 @@
+//! `unbloat`: finds and removes memory bloat in Ruby servers.
+//!
+//! This file only parses the arguments, dispatches to one file per command under [`commands`], and turns the
+//! result into an exit status: 0 done, 1 failed, 2 usage, 3 done but the answer is no.
+
+mod commands;
+mod exit;
+
+use clap::Parser;
+use exit::Exit;
+
+/// Finds and removes memory bloat in Ruby servers.
+#[derive(Debug, Parser)]
+#[command(name = "unbloat", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    match commands::run(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            exit::report(&error);
+            Exit::Failed.into()
+        }
+    }
+}

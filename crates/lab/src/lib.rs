@@ -1,0 +1,1 @@
+//! Experiments: plan, variants, running them, analysing, recommending.

@@ -1,0 +1,1 @@
+//! Load drivers: Action Cable broadcast, HTTP, Sidekiq jobs; schedules; latency histograms.

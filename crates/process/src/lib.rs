@@ -1,0 +1,1 @@
+//! A Linux process seen from outside: tree, mappings, resident pages, memory, stopping it, calling a function in it.

@@ -1,0 +1,1 @@
+//! The sampler: process tree and census over time, written to a store.

@@ -1,0 +1,1 @@
+//! Rendering: text, JSON, SVG, self-contained HTML.

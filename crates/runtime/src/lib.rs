@@ -1,0 +1,1 @@
+//! libunbloat.so: what runs inside the server.

@@ -1,0 +1,1 @@
+//! Pure mathematics: quantiles with intervals, paired comparisons, growth models. No I/O.

@@ -1,0 +1,1 @@
+//! The layout of the status page that libunbloat.so publishes and unbloat reads. No dependencies.

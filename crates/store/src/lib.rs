@@ -1,0 +1,1 @@
+//! The recording file: one SQLite database with provenance, samples, marks, results.
