@@ -1,1 +1,7 @@
-//! What a process's memory holds: glibc arenas, other allocators, the CRuby heap; the census and the verdict.
+//! What a process's memory holds: glibc arenas, other allocators, the CRuby heap; the census (every resident byte
+//! attributed once) and the verdict.
+//!
+//! Everything reads through [`unbloat_process::Memory`], so walks are tested on heaps that a test has made. Data flows
+//! one way: mappings → claims (Ruby pages, stacks, allocator heaps) → [`model::Census`] → [`model::Finding`]s.
+
+pub mod model;

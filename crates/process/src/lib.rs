@@ -1,1 +1,28 @@
-//! A Linux process seen from outside: tree, mappings, resident pages, memory, stopping it, calling a function in it.
+//! A Linux process seen from outside: the tree, its mappings, which pages are resident, its memory, stopping it,
+//! calling a function in it.
+//!
+//! This is the only crate of the workspace that makes system calls about other processes. It knows nothing of what
+//! the memory means: that is the `heap` crate's.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`pid`] | a process's number |
+//! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
+//! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
+//! | [`memory`] | reading memory, without making absent pages resident |
+//! | [`error`] | what can go wrong, with the next step |
+
+pub mod error;
+pub mod maps;
+pub mod memory;
+pub mod pages;
+pub mod pid;
+
+pub use error::{Error, Result};
+pub use maps::{Backing, Mapping, Maps};
+pub use memory::{LiveMemory, Memory};
+pub use pages::{PageMap, Residency};
+pub use pid::Pid;
+
+/// The size of a page that this build knows, in bytes. Other page sizes (aarch64 with 16 or 64 KiB) are refused.
+pub const PAGE_SIZE: u64 = 4096;

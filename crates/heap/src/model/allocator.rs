@@ -1,0 +1,96 @@
+//! The allocator that is live in a process, proved from mappings and symbols.
+
+use unbloat_process::Pid;
+
+/// Which allocator serves the program's `malloc`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllocatorKind {
+    /// glibc's own.
+    Glibc,
+    /// jemalloc.
+    Jemalloc,
+    /// mimalloc.
+    Mimalloc,
+    /// tcmalloc, gperftools' or Google's.
+    Tcmalloc,
+    /// musl's.
+    Musl,
+    /// Something else; why it is not known stands in the report's notes.
+    Unknown,
+}
+
+/// The allocator in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocator {
+    /// Which one.
+    pub kind: AllocatorKind,
+    /// Its version, where memory or the file tells.
+    pub version: Option<String>,
+    /// What proves it, in words: `libjemalloc.so.2 mapped and first to define malloc`.
+    pub evidence: String,
+    /// Settings in force as far as memory shows them; glibc only.
+    pub settings: Option<Settings>,
+    /// One entry an arena; glibc only.
+    pub arenas: Vec<Arena>,
+}
+
+/// Parameters of glibc's `mp_` (`struct malloc_par`, malloc/malloc.c). Absent: not found in this version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `arena_max` if it was set (`MALLOC_ARENA_MAX`, tunable, `mallopt`).
+    pub arena_max: Option<u64>,
+    /// Arenas that the program may have: `arena_max` or 8 × cores.
+    pub arena_limit: Option<u64>,
+    /// The top above this many bytes is returned by `free`.
+    pub trim_threshold_bytes: Option<u64>,
+    /// Chunks of this size on get a mapping of their own.
+    pub mmap_threshold_bytes: Option<u64>,
+    /// The thresholds move with the program's frees.
+    pub dynamic_thresholds: Option<bool>,
+    /// Mapped chunks that exist now, and their bytes.
+    pub mmapped_chunks: Option<(u64, u64)>,
+}
+
+/// One arena.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Arena {
+    /// Address of its `malloc_state`.
+    pub address: u64,
+    /// The arena that `brk` feeds.
+    pub main: bool,
+    /// Heaps of at most 64 MiB that it has; 1 for a contiguous main arena.
+    pub heaps: u64,
+    /// `system_mem`: bytes obtained from the kernel.
+    pub size_bytes: u64,
+    /// Resident bytes.
+    pub resident_bytes: u64,
+    /// Resident payload of chunks in use.
+    pub live_bytes: u64,
+    /// Resident bytes in thread caches and fastbins.
+    pub cached_bytes: u64,
+    /// Resident bytes that `malloc_trim(0)` would return.
+    pub trimmable_bytes: u64,
+    /// Resident freed bytes on pages with something live.
+    pub stranded_bytes: u64,
+    /// Resident bytes of a non-main arena's top.
+    pub top_bytes: u64,
+    /// All freed bytes in bins, resident or not, as `malloc_info` counts `rest` plus `fast`.
+    pub free_bytes: u64,
+    /// Threads that allocate from it.
+    pub threads: Vec<ThreadCache>,
+    /// Bytes of heaps that kept changing while they were read.
+    pub unsettled_bytes: u64,
+}
+
+/// A thread and its cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadCache {
+    /// The thread.
+    pub tid: Pid,
+    /// Its name (`comm`).
+    pub name: Option<String>,
+    /// Chunks in its tcache.
+    pub cached_chunks: u64,
+    /// Their bytes.
+    pub cached_bytes: u64,
+}

@@ -1,0 +1,88 @@
+//! The census: every resident byte in exactly one category.
+
+use super::RubyType;
+use std::collections::BTreeMap;
+
+/// What a resident byte is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    /// A Ruby slot with an object of this type.
+    RubyLive(RubyType),
+    /// A Ruby slot without an object.
+    RubyFree,
+    /// Headers and tails of Ruby heap pages, and pages that belong to no size pool yet.
+    RubyPageOverhead,
+    /// Payload of malloc chunks in use.
+    MallocLive,
+    /// Freed chunks kept in a thread cache or fastbin.
+    MallocCached,
+    /// Freed, in whole resident pages that `malloc_trim(0)` would return.
+    MallocTrimmable,
+    /// Freed, but on a page that something live shares.
+    MallocStranded,
+    /// The unused end of a non-main arena's newest heap: `malloc_trim` leaves it.
+    MallocTop,
+    /// Chunk headers, arena structures, thread cache structures.
+    MallocOverhead,
+    /// Large chunks in use that have mappings of their own.
+    MmappedChunks,
+    /// Memory of an allocator other than glibc's that is not told apart further.
+    AllocatorOther,
+    /// Stacks of threads, the main thread's included, and of fibers where they can be told.
+    ThreadStacks,
+    /// Machine code made at run time.
+    JitCode,
+    /// Pages of the program and its libraries as they lie in the file.
+    LibrariesShared,
+    /// Pages of the program and its libraries that this process has written to.
+    LibrariesPrivate,
+    /// Other mapped files.
+    MappedFiles,
+    /// Shared memory (anonymous shared, memfd, System V, `/dev/shm`).
+    SharedMemory,
+    /// Anonymous memory that none of the above explains.
+    OtherAnonymous,
+    /// A heap that kept changing while it was read.
+    Unsettled,
+    /// Memory that the kernel counts but does not let us read.
+    NotReadable,
+}
+
+/// Bytes per category. The sum is the process's RSS; what it misses is `unattributed_bytes` of the report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census(BTreeMap<Category, u64>);
+
+impl Census {
+    /// Adds bytes to a category.
+    pub fn add(&mut self, category: Category, bytes: u64) {
+        if bytes > 0 {
+            *self.0.entry(category).or_default() += bytes;
+        }
+    }
+
+    /// Bytes of one category.
+    #[must_use]
+    pub fn bytes(&self, category: Category) -> u64 {
+        self.0.get(&category).copied().unwrap_or(0)
+    }
+
+    /// Categories that have bytes, in the order of the enumeration.
+    pub fn iter(&self) -> impl Iterator<Item = (Category, u64)> + '_ {
+        self.0.iter().map(|(&category, &bytes)| (category, bytes))
+    }
+
+    /// The sum over all categories.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// cached + trimmable + stranded.
+    #[must_use]
+    pub fn bloat(&self) -> u64 {
+        [Category::MallocCached, Category::MallocTrimmable, Category::MallocStranded]
+            .iter()
+            .map(|&category| self.bytes(category))
+            .sum()
+    }
+}

@@ -1,0 +1,15 @@
+//! What an inspection yields: plain data, filled by the walkers and read by the renderers.
+//!
+//! A field that could not be read is `None` (or has a [`Note`] saying so), never 0.
+
+mod allocator;
+mod census;
+mod note;
+mod report;
+mod ruby;
+
+pub use allocator::{Allocator, AllocatorKind, Arena, Settings, ThreadCache};
+pub use census::{Category, Census};
+pub use note::Note;
+pub use report::{Finding, ProcessReport};
+pub use ruby::{RubyHeap, RubyType, SizePool};

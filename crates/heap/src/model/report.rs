@@ -1,0 +1,68 @@
+//! What is known of one process.
+
+use super::{Allocator, Census, Note, RubyHeap};
+use std::time::Duration;
+use unbloat_process::Pid;
+
+/// The result of inspecting one process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessReport {
+    /// The process.
+    pub pid: Pid,
+    /// Its parent.
+    pub parent: Option<Pid>,
+    /// Its command line, arguments joined with spaces; the kernel's short name when it has none.
+    pub command: String,
+    /// Resident bytes as the kernel counts them.
+    pub rss_bytes: u64,
+    /// Proportional bytes; absent when `smaps_rollup` may not be read.
+    pub pss_bytes: Option<u64>,
+    /// Bytes that only this process has.
+    pub uss_bytes: Option<u64>,
+    /// Swapped-out bytes.
+    pub swap_bytes: Option<u64>,
+    /// Threads.
+    pub threads: u64,
+    /// Every resident byte in one category.
+    pub census: Census,
+    /// The allocator in force.
+    pub allocator: Option<Allocator>,
+    /// The Ruby heap, if this is CRuby.
+    pub ruby: Option<RubyHeap>,
+    /// What the figures mean and what to do.
+    pub verdict: Vec<Finding>,
+    /// What could not be told, and why.
+    pub notes: Vec<Note>,
+    /// How long the target was stopped; zero in the default mode.
+    pub stopped: Duration,
+    /// How long the inspection took.
+    pub elapsed: Duration,
+}
+
+impl ProcessReport {
+    /// Resident bytes that no category explains: the memory changed between the two readings. Negative when the
+    /// census found more than the kernel counted.
+    #[must_use]
+    pub fn unattributed_bytes(&self) -> i64 {
+        self.rss_bytes as i64 - self.census.total() as i64
+    }
+
+    /// resident − bloat.
+    #[must_use]
+    pub fn floor_bytes(&self) -> u64 {
+        self.rss_bytes.saturating_sub(self.census.bloat())
+    }
+}
+
+/// One sentence of the verdict, from evidence in the same report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable identifier, for example `trimmable`.
+    pub code: &'static str,
+    /// The sentence.
+    pub text: String,
+    /// The exact line to put somewhere, and where; if there is something to do.
+    pub action: Option<String>,
+    /// Bytes that the action would gain, if it can be told.
+    pub gain_bytes: Option<u64>,
+}

@@ -1,0 +1,86 @@
+//! The CRuby heap as found in memory.
+
+/// The type of an object in a slot: the low five bits of its flags word
+/// (`enum ruby_value_type`, `include/ruby/internal/value_type.h`, the same from 2.7 to 4.0).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names are CRuby's
+pub enum RubyType {
+    Object,
+    Class,
+    Module,
+    Float,
+    String,
+    Regexp,
+    Array,
+    Hash,
+    Struct,
+    Bignum,
+    File,
+    Data,
+    Match,
+    Complex,
+    Rational,
+    Symbol,
+    /// Internal objects: call information, iseqs, environments, …
+    Imemo,
+    Node,
+    Iclass,
+    Zombie,
+    Moved,
+    /// A value that no known Ruby uses.
+    Unknown,
+}
+
+/// The slots of one size.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SizePool {
+    /// Bytes of a slot.
+    pub slot_bytes: u64,
+    /// Heap pages.
+    pub pages: u64,
+    /// Slots in them.
+    pub slots: u64,
+    /// Slots with an object.
+    pub live_slots: u64,
+    /// Pages whose slots are all free.
+    pub empty_pages: u64,
+}
+
+/// The CRuby heap of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RubyHeap {
+    /// `ruby_version` as the program has it, for example `3.1.2`.
+    pub version: String,
+    /// Bytes of a heap page: 16 KiB up to 3.1, 64 KiB from 3.2 on.
+    pub page_bytes: u64,
+    /// One entry a slot size, ascending.
+    pub pools: Vec<SizePool>,
+    /// Live slots by type.
+    pub objects: Vec<(RubyType, u64)>,
+    /// Malloc bytes by the type of the Ruby object that owns them; `None` when this version's layouts are not known.
+    pub malloc_owned: Option<Vec<(RubyType, u64)>>,
+    /// Pages that would be empty if all live slots of a pool were packed together.
+    pub compactable_pages: u64,
+    /// `heap_sorted_length` or what replaces it in this version.
+    pub sorted_length: Option<u64>,
+}
+
+impl RubyHeap {
+    /// Heap pages of all pools.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.pages).sum()
+    }
+
+    /// Slots of all pools.
+    #[must_use]
+    pub fn slots(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.slots).sum()
+    }
+
+    /// Slots with an object.
+    #[must_use]
+    pub fn live_slots(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.live_slots).sum()
+    }
+}

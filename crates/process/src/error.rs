@@ -1,0 +1,71 @@
+//! What can go wrong when looking at another process. Each message names the thing, the cause and the next step.
+
+use crate::Pid;
+use std::io;
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a process could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such process, or it has ended meanwhile.
+    #[error("process {pid} does not exist (any more). Look for its number with `ps` or use --name")]
+    Gone {
+        /// The process that was asked for.
+        pid: Pid,
+    },
+    /// The kernel does not let us look.
+    #[error(
+        "cannot read {what} of {pid}: operation not permitted. Run as the same user with CAP_SYS_PTRACE, or as root; \
+         in a container add --cap-add SYS_PTRACE"
+    )]
+    NotPermitted {
+        /// The process.
+        pid: Pid,
+        /// What was to be read.
+        what: &'static str,
+    },
+    /// A range of memory could not be read: it is not mapped (any more), or the process has ended.
+    #[error("cannot read {len} bytes of memory at {address:#x} of {pid}: not mapped there")]
+    Unreadable {
+        /// The process.
+        pid: Pid,
+        /// Where the reading started.
+        address: u64,
+        /// How many bytes were asked for.
+        len: usize,
+    },
+    /// A file of `/proc` did not look as documented.
+    #[error("{what} of {pid} has an unexpected form: {line:?}. Please report this with the kernel version")]
+    Malformed {
+        /// The process.
+        pid: Pid,
+        /// Which file.
+        what: &'static str,
+        /// The line that was not understood.
+        line: String,
+    },
+    /// Anything else the kernel said.
+    #[error("cannot read {what} of {pid}: {source}")]
+    Io {
+        /// The process.
+        pid: Pid,
+        /// What was to be read.
+        what: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts an error of the kernel into what it means for a process.
+    #[must_use]
+    pub fn from_io(pid: Pid, what: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(nix::libc::ENOENT | nix::libc::ESRCH) => Error::Gone { pid },
+            Some(nix::libc::EPERM | nix::libc::EACCES) => Error::NotPermitted { pid, what },
+            _ => Error::Io { pid, what, source },
+        }
+    }
+}

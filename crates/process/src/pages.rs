@@ -1,0 +1,316 @@
+//! Which pages of a range are resident.
+//!
+//! A page counts as resident here exactly when the kernel counts it in RSS: present, and not the shared zero page.
+//! `PAGEMAP_SCAN` (Linux 6.7, `Documentation/admin-guide/mm/pagemap.rst`) tells the zero page apart; on older kernels
+//! plain `/proc/PID/pagemap` is read (bit 63 present, 62 swapped, 61 file page or shared anonymous), which cannot:
+//! then zero pages look resident, and [`PageMap::tells_zero_pages`] says so.
+
+#![allow(unsafe_code)] // one ioctl that no crate wraps
+
+use crate::{Error, PAGE_SIZE, Pid, Result};
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Residency of the pages of one contiguous range.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Residency {
+    start: u64,
+    /// One byte a page, the bits below.
+    pages: Vec<u8>,
+}
+
+const RESIDENT: u8 = 1;
+const SWAPPED: u8 = 2;
+const FILE: u8 = 4;
+
+impl Residency {
+    /// Nothing resident in `len` bytes from `start` on.
+    #[must_use]
+    pub fn none(start: u64, len: u64) -> Self {
+        Residency { start, pages: vec![0; (len / PAGE_SIZE) as usize] }
+    }
+
+    /// Everything resident in `len` bytes from `start` on; for memory that a test has made up.
+    #[must_use]
+    pub fn all(start: u64, len: u64) -> Self {
+        Residency { start, pages: vec![RESIDENT; (len / PAGE_SIZE) as usize] }
+    }
+
+    /// First address of the range.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Size of the range in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.pages.len() as u64 * PAGE_SIZE
+    }
+
+    /// Whether the range has no pages.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Marks the page that holds `address` as resident or not.
+    pub fn set_resident(&mut self, address: u64, resident: bool) {
+        if let Some(page) = self.index(address).and_then(|i| self.pages.get_mut(i)) {
+            *page = if resident { *page | RESIDENT } else { *page & !RESIDENT };
+        }
+    }
+
+    /// Whether the page that holds `address` is resident. Outside of the range: no.
+    #[must_use]
+    pub fn is_resident(&self, address: u64) -> bool {
+        self.bits(address) & RESIDENT != 0
+    }
+
+    /// Whether the page that holds `address` belongs to a file or to shared memory, not to private anonymous memory.
+    #[must_use]
+    pub fn is_file(&self, address: u64) -> bool {
+        self.bits(address) & FILE != 0
+    }
+
+    /// Resident bytes of the range.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.count(RESIDENT)
+    }
+
+    /// Swapped-out bytes of the range.
+    #[must_use]
+    pub fn swapped_bytes(&self) -> u64 {
+        self.count(SWAPPED)
+    }
+
+    /// Resident bytes of private anonymous pages: what the process has written itself.
+    #[must_use]
+    pub fn anonymous_bytes(&self) -> u64 {
+        self.pages.iter().filter(|&&p| p & (RESIDENT | FILE) == RESIDENT).count() as u64 * PAGE_SIZE
+    }
+
+    /// Resident bytes within `range` (any addresses; bytes of partly covered pages count in part).
+    #[must_use]
+    pub fn resident_within(&self, range: Range<u64>) -> u64 {
+        let end = range.end.min(self.start + self.len());
+        let (mut at, mut sum) = (range.start.max(self.start), 0);
+        while at < end {
+            let next = ((at / PAGE_SIZE + 1) * PAGE_SIZE).min(end);
+            if self.is_resident(at) {
+                sum += next - at;
+            }
+            at = next;
+        }
+        sum
+    }
+
+    /// Maximal runs of resident pages, as address ranges in order.
+    pub fn resident_runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let first = at + self.pages.get(at..)?.iter().position(|p| p & RESIDENT != 0)?;
+            let len = self.pages[first..].iter().take_while(|&p| p & RESIDENT != 0).count();
+            at = first + len;
+            let address = |page: usize| self.start + page as u64 * PAGE_SIZE;
+            Some(address(first)..address(at))
+        })
+    }
+
+    fn index(&self, address: u64) -> Option<usize> {
+        Some((address.checked_sub(self.start)? / PAGE_SIZE) as usize)
+    }
+
+    fn bits(&self, address: u64) -> u8 {
+        self.index(address).and_then(|i| self.pages.get(i)).copied().unwrap_or(0)
+    }
+
+    fn count(&self, bit: u8) -> u64 {
+        self.pages.iter().filter(|&&p| p & bit != 0).count() as u64 * PAGE_SIZE
+    }
+
+    fn mark(&mut self, range: Range<u64>, bits: u8) {
+        let end = range.end.min(self.start + self.len());
+        let mut at = range.start.max(self.start);
+        while at < end {
+            if let Some(page) = self.index(at).and_then(|i| self.pages.get_mut(i)) {
+                *page |= bits;
+            }
+            at += PAGE_SIZE;
+        }
+    }
+}
+
+/// `/proc/PID/pagemap`, open.
+#[derive(Debug)]
+pub struct PageMap {
+    pid: Pid,
+    file: File,
+    scan_works: AtomicBool,
+}
+
+/// `struct page_region` of `include/uapi/linux/fs.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `struct pm_scan_arg` of `include/uapi/linux/fs.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct ScanArguments {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+mod ioctl {
+    #![allow(missing_docs)]
+    nix::ioctl_readwrite!(pagemap_scan, b'f', 16, super::ScanArguments);
+}
+
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
+
+/// Regions asked for in one scan. The vector must never be empty: that oopses some kernels (LKML, 2025-09-22).
+const REGIONS: usize = 2048;
+
+impl PageMap {
+    /// Opens the page map of a process.
+    ///
+    /// # Errors
+    /// The process is gone, or may not be looked at.
+    pub fn of(pid: Pid) -> Result<Self> {
+        let file = File::open(pid.proc("pagemap")).map_err(|e| Error::from_io(pid, "the page map", e))?;
+        Ok(PageMap { pid, file, scan_works: AtomicBool::new(true) })
+    }
+
+    /// Whether shared zero pages are told from resident ones. Known after the first range was asked for.
+    #[must_use]
+    pub fn tells_zero_pages(&self) -> bool {
+        self.scan_works.load(Ordering::Relaxed)
+    }
+
+    /// Which pages of `len` bytes from `start` on are resident. Both are multiples of the page size.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn residency(&self, start: u64, len: u64) -> Result<Residency> {
+        if self.tells_zero_pages() {
+            match self.scan(start, len) {
+                Ok(residency) => return Ok(residency),
+                Err(nix::errno::Errno::ENOTTY | nix::errno::Errno::EINVAL) => {
+                    self.scan_works.store(false, Ordering::Relaxed);
+                }
+                Err(errno) => return Err(Error::from_io(self.pid, "the page map", errno.into())),
+            }
+        }
+        self.read(start, len)
+    }
+
+    fn scan(&self, start: u64, len: u64) -> nix::Result<Residency> {
+        let mut residency = Residency::none(start, len);
+        let mut regions = [PageRegion::default(); REGIONS];
+        let (mut at, end) = (start, start + len);
+        while at < end {
+            let mut arguments = ScanArguments {
+                size: size_of::<ScanArguments>() as u64,
+                start: at,
+                end,
+                vec: regions.as_mut_ptr() as u64,
+                vec_len: REGIONS as u64,
+                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO | PAGE_IS_FILE,
+                ..ScanArguments::default()
+            };
+            // SAFETY: `arguments` has the kernel's layout and `vec` points at `vec_len` regions that outlive the call.
+            let found = unsafe { ioctl::pagemap_scan(self.file.as_raw_fd(), &raw mut arguments) }?;
+            let found = &regions[..(found.max(0) as usize).min(REGIONS)];
+            for region in found {
+                residency.mark(region.start..region.end, bits_of(region.categories));
+            }
+            // With many regions `walk_end` comes back behind the last of them (seen on 6.18): go on after both.
+            at = found.last().map_or(0, |last| last.end).max(arguments.walk_end).max(at + PAGE_SIZE);
+        }
+        Ok(residency)
+    }
+
+    fn read(&self, start: u64, len: u64) -> Result<Residency> {
+        let mut residency = Residency::none(start, len);
+        let mut entries = vec![0; residency.pages.len() * 8];
+        let read = self
+            .file
+            .read_at(&mut entries, start / PAGE_SIZE * 8)
+            .map_err(|e| Error::from_io(self.pid, "the page map", e))?;
+        for (page, entry) in residency.pages.iter_mut().zip(entries[..read].chunks_exact(8)) {
+            // Bits 63 present, 62 swapped, 61 file or shared anonymous lie in the last byte.
+            let high = entry[7];
+            *page = bits(high & 0x80 != 0, high & 0x40 != 0, high & 0x20 != 0);
+        }
+        Ok(residency)
+    }
+}
+
+fn bits_of(categories: u64) -> u8 {
+    let has = |category: u64| categories & category != 0;
+    bits(has(PAGE_IS_PRESENT) && !has(PAGE_IS_PFNZERO), has(PAGE_IS_SWAPPED), has(PAGE_IS_FILE))
+}
+
+fn bits(resident: bool, swapped: bool, file: bool) -> u8 {
+    [(resident, RESIDENT), (swapped, SWAPPED), (file, FILE)]
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, bit)| bit)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn runs_and_partial_pages() {
+        let mut r = Residency::none(0x1000, 0x5000);
+        for page in [0x1000, 0x2000, 0x4000] {
+            r.set_resident(page, true);
+        }
+        assert_eq!(r.resident_runs().collect::<Vec<_>>(), [0x1000..0x3000, 0x4000..0x5000]);
+        assert_eq!(r.resident_bytes(), 0x3000);
+        assert_eq!(r.resident_within(0x1800..0x4400), 0x800 + 0x1000 + 0x400);
+        assert_eq!(r.resident_within(0..u64::MAX), 0x3000);
+    }
+
+    #[test]
+    fn scan_and_pagemap_agree_on_touched_and_untouched_pages() {
+        let mut block = vec![0u8; 64 * 4096];
+        let base = block.as_ptr() as u64;
+        let first = base.next_multiple_of(PAGE_SIZE);
+        block[(first - base) as usize + 3 * 4096] = 1;
+        block[(first - base) as usize + 7 * 4096] = 1;
+        let map = PageMap::of(Pid::this()).unwrap();
+        let read = map.read(first, 60 * 4096).unwrap();
+        assert!(read.is_resident(first + 3 * 4096) && read.is_resident(first + 7 * 4096));
+        if let Ok(scanned) = map.scan(first, 60 * 4096) {
+            assert_eq!(scanned, read);
+        }
+    }
+}
