@@ -2,6 +2,8 @@
 
 use crate::Pid;
 use std::io;
+use std::path::PathBuf;
+use unbloat_status_page::Malformed;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -45,6 +47,16 @@ pub enum Error {
         what: &'static str,
         /// The line that was not understood.
         line: String,
+    },
+    /// The status page of a process is of another version of the layout.
+    #[error("cannot read the status page {path} of {pid}: {source}", path = path.display())]
+    StatusPage {
+        /// The process.
+        pid: Pid,
+        /// The page, as seen from here.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Malformed,
     },
     /// Anything else the kernel said.
     #[error("cannot read {what} of {pid}: {source}")]

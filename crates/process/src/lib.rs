@@ -10,6 +10,7 @@
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
+//! | [`status_page`] | what `libunbloat.so` in a process says about itself |
 //! | [`error`] | what can go wrong, with the next step |
 
 pub mod error;
@@ -17,6 +18,7 @@ pub mod maps;
 pub mod memory;
 pub mod pages;
 pub mod pid;
+pub mod status_page;
 
 pub use error::{Error, Result};
 pub use maps::{Backing, Mapping, Maps};
