@@ -4,12 +4,16 @@
 
 mod allocator;
 mod census;
+mod inspection;
+mod map;
 mod note;
 mod report;
 mod ruby;
 
 pub use allocator::{Allocator, AllocatorKind, Arena, Settings, ThreadCache};
 pub use census::{Category, Census};
+pub use inspection::{Failure, Inspection};
+pub use map::{HeapMap, Owner, PageFill, PageUse, Region};
 pub use note::Note;
 pub use report::{Finding, ProcessReport};
 pub use ruby::{RubyHeap, RubyType, SizePool};

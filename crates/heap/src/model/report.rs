@@ -1,6 +1,6 @@
 //! What is known of one process.
 
-use super::{Allocator, Census, Note, RubyHeap};
+use super::{Allocator, Census, HeapMap, Note, RubyHeap};
 use std::time::Duration;
 use unbloat_process::Pid;
 
@@ -29,6 +29,8 @@ pub struct ProcessReport {
     pub allocator: Option<Allocator>,
     /// The Ruby heap, if this is CRuby.
     pub ruby: Option<RubyHeap>,
+    /// What every page of the heaps holds; only where it was asked for.
+    pub map: Option<HeapMap>,
     /// What the figures mean and what to do.
     pub verdict: Vec<Finding>,
     /// What could not be told, and why.
