@@ -19,6 +19,21 @@ pub enum AllocatorKind {
     Unknown,
 }
 
+impl AllocatorKind {
+    /// Its name as its authors write it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            AllocatorKind::Glibc => "glibc",
+            AllocatorKind::Jemalloc => "jemalloc",
+            AllocatorKind::Mimalloc => "mimalloc",
+            AllocatorKind::Tcmalloc => "tcmalloc",
+            AllocatorKind::Musl => "musl",
+            AllocatorKind::Unknown => "unknown",
+        }
+    }
+}
+
 /// The allocator in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocator {

@@ -48,6 +48,36 @@ pub enum Category {
     NotReadable,
 }
 
+impl Category {
+    /// The name in JSON and in recordings, for example `malloc_stranded` or `ruby_live_string`. Stable.
+    #[must_use]
+    pub fn name(self) -> String {
+        let fixed = match self {
+            Category::RubyLive(ruby_type) => return format!("ruby_live_{}", ruby_type.name().to_lowercase()),
+            Category::RubyFree => "ruby_free",
+            Category::RubyPageOverhead => "ruby_page_overhead",
+            Category::MallocLive => "malloc_live",
+            Category::MallocCached => "malloc_cached",
+            Category::MallocTrimmable => "malloc_trimmable",
+            Category::MallocStranded => "malloc_stranded",
+            Category::MallocTop => "malloc_top",
+            Category::MallocOverhead => "malloc_overhead",
+            Category::MmappedChunks => "mmapped_chunks",
+            Category::AllocatorOther => "allocator_other",
+            Category::ThreadStacks => "thread_stacks",
+            Category::JitCode => "jit_code",
+            Category::LibrariesShared => "libraries_shared",
+            Category::LibrariesPrivate => "libraries_private",
+            Category::MappedFiles => "mapped_files",
+            Category::SharedMemory => "shared_memory",
+            Category::OtherAnonymous => "other_anonymous",
+            Category::Unsettled => "unsettled",
+            Category::NotReadable => "not_readable",
+        };
+        fixed.to_owned()
+    }
+}
+
 /// Bytes per category. The sum is the process's RSS; what it misses is `unattributed_bytes` of the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census(BTreeMap<Category, u64>);

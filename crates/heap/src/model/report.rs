@@ -61,10 +61,19 @@ impl ProcessReport {
 pub struct Finding {
     /// Stable identifier, for example `trimmable`.
     pub code: &'static str,
-    /// The sentence.
+    /// The sentence, or the few that belong together.
     pub text: String,
-    /// The exact line to put somewhere, and where; if there is something to do.
-    pub action: Option<String>,
-    /// Bytes that the action would gain, if it can be told.
+    /// What to do, the first being the one to try first; empty when there is nothing to do.
+    pub actions: Vec<Action>,
+    /// Bytes that the first action would gain, if that can be told.
     pub gain_bytes: Option<u64>,
+}
+
+/// A line to put somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Action {
+    /// Where it goes: `shell`, `Dockerfile`, `config/puma.rb`, …
+    pub place: &'static str,
+    /// The line, to be copied as it stands.
+    pub line: String,
 }

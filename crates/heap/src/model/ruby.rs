@@ -31,6 +31,37 @@ pub enum RubyType {
     Unknown,
 }
 
+impl RubyType {
+    /// CRuby's name of the type.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RubyType::Object => "Object",
+            RubyType::Class => "Class",
+            RubyType::Module => "Module",
+            RubyType::Float => "Float",
+            RubyType::String => "String",
+            RubyType::Regexp => "Regexp",
+            RubyType::Array => "Array",
+            RubyType::Hash => "Hash",
+            RubyType::Struct => "Struct",
+            RubyType::Bignum => "Bignum",
+            RubyType::File => "File",
+            RubyType::Data => "Data",
+            RubyType::Match => "Match",
+            RubyType::Complex => "Complex",
+            RubyType::Rational => "Rational",
+            RubyType::Symbol => "Symbol",
+            RubyType::Imemo => "Imemo",
+            RubyType::Node => "Node",
+            RubyType::Iclass => "Iclass",
+            RubyType::Zombie => "Zombie",
+            RubyType::Moved => "Moved",
+            RubyType::Unknown => "Unknown",
+        }
+    }
+}
+
 /// The slots of one size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SizePool {
