@@ -1,0 +1,312 @@
+//! What is compared: the server, the load, the variants, the design and the rule of decision, read from TOML.
+
+use crate::metric::Metric;
+use crate::variant::{self, Variant};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Plan {
+    /// What the experiment is about, in a few words; the report's heading.
+    pub title: String,
+    /// How to start and stop the server.
+    pub server: Server,
+    /// What it has to do.
+    pub load: Load,
+    /// How many runs, in which order, how long.
+    #[serde(default)]
+    pub design: Design,
+    /// Which variant to recommend.
+    #[serde(default)]
+    pub rule: Rule,
+    /// Built-in variants, by name; the first is the control.
+    #[serde(default)]
+    pub compare: Vec<String>,
+    /// Variants of one's own. Without `compare` the first is the control.
+    #[serde(default, rename = "variant")]
+    pub own: Vec<Variant>,
+}
+
+/// The server under test. Every run starts it afresh.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Server {
+    /// Program and arguments. `{port}` stands for a free port, `{scratch}` for an empty directory of the run.
+    pub start: Vec<String>,
+    /// Where to start it; relative to the plan's file.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// Environment for all variants.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Variable through which `start` takes the words to put in front of the server's own command. Without it they are
+    /// put in front of `start`.
+    #[serde(default)]
+    pub wrapper_variable: Option<String>,
+    /// When it is ready.
+    pub ready: Ready,
+    /// How long that may take.
+    #[serde(default = "default_ready_within", with = "humantime_serde")]
+    pub ready_within: Duration,
+    /// How long it may take to end after SIGTERM before it is killed, and the run excluded.
+    #[serde(default = "default_stop_within", with = "humantime_serde")]
+    pub stop_within: Duration,
+}
+
+fn default_ready_within() -> Duration {
+    Duration::from_secs(60)
+}
+
+fn default_stop_within() -> Duration {
+    Duration::from_secs(20)
+}
+
+/// How to see that the server is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum Ready {
+    /// A line on stdout that starts so. `url=…` and `pid=…` in it are taken up: `{url}` in the load, and the root of
+    /// the tree that is measured.
+    Line(String),
+    /// A URL that answers with a status below 500.
+    Http(String),
+    /// A port of 127.0.0.1 that accepts connections.
+    Port(String),
+}
+
+/// What the server has to do while it is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "driver", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Load {
+    /// Any command; `{url}` and `{port}` are filled in. Exit status 0: clean, 3: dirty, anything else: failed. The last
+    /// line of its stdout that is a JSON object may give `p50_s`, `p95_s`, `p99_s`, `throughput` and `units`.
+    Command {
+        /// Program and arguments.
+        command: Vec<String>,
+    },
+    /// The server does its own work and reports it: a line on its stdout that starts with `done` and has `key=value`
+    /// words, of which the same names as above are taken.
+    Own {
+        /// What the line starts with.
+        #[serde(default = "default_done")]
+        done: String,
+        /// How long that may take.
+        #[serde(default = "default_own_within", with = "humantime_serde")]
+        within: Duration,
+    },
+}
+
+fn default_done() -> String {
+    "done".to_owned()
+}
+
+fn default_own_within() -> Duration {
+    Duration::from_secs(600)
+}
+
+/// The size and order of the experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Design {
+    /// Blocks: every variant once, the control twice.
+    pub blocks: usize,
+    /// Blocks up to which `--until-decided` adds.
+    pub max_blocks: usize,
+    /// Of the order of the runs and of the resampling.
+    pub seed: u64,
+    /// Idle time after the load, before memory is read again.
+    #[serde(with = "humantime_serde")]
+    pub idle_tail: Duration,
+    /// How often memory and CPU are sampled during a run.
+    #[serde(with = "humantime_serde")]
+    pub sample_every: Duration,
+}
+
+impl Default for Design {
+    fn default() -> Self {
+        Design {
+            blocks: 6,
+            max_blocks: 20,
+            seed: 1,
+            idle_tail: Duration::from_secs(10),
+            sample_every: Duration::from_millis(250),
+        }
+    }
+}
+
+/// Which variant to recommend: the least of one metric among those that are shown not to cost more than a margin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Rule {
+    /// What is to be small.
+    pub minimize: Metric,
+    /// What must not get worse.
+    pub not_worse: Vec<Metric>,
+    /// By how much at most, as a share: 0.03 is 3 %.
+    pub margin: f64,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Rule { minimize: Metric::PssEnd, not_worse: vec![Metric::P95, Metric::Throughput], margin: 0.03 }
+    }
+}
+
+/// Why a plan cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Not TOML, or not a plan's keys and types.
+    #[error("{message}")]
+    Syntax {
+        /// What is wrong, with line and column, and the nearest known key.
+        message: String,
+    },
+    /// A built-in variant that does not exist.
+    #[error("no built-in variant is called {name:?}{hint}. There are: {known}")]
+    UnknownVariant {
+        /// What was asked for.
+        name: String,
+        /// `; did you mean …?`, or nothing.
+        hint: String,
+        /// All names.
+        known: String,
+    },
+    /// Fewer than two variants.
+    #[error(
+        "a plan compares at least two variants: name them in `compare`, or describe them in [[variant]] tables"
+    )]
+    TooFew,
+    /// Two variants of one name.
+    #[error("two variants are called {0:?}: give one of them another name")]
+    SameName(String),
+    /// A value that makes no sense.
+    #[error("{0}")]
+    Value(String),
+}
+
+impl Plan {
+    /// Reads a plan and checks it.
+    ///
+    /// # Errors
+    /// Each names the key or value, and what is known instead.
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
+        let plan: Plan = toml::from_str(text)
+            .map_err(|e| PlanError::Syntax { message: format!("{e}{}", nearest_key(e.message())) })?;
+        plan.variants()?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// All variants, the control first.
+    ///
+    /// # Errors
+    /// An unknown built-in, two of one name, or fewer than two.
+    pub fn variants(&self) -> Result<Vec<Variant>, PlanError> {
+        let built_in =
+            self.compare.iter().map(|name| variant::built_in(name).ok_or_else(|| unknown_variant(name)));
+        let mut variants = built_in.collect::<Result<Vec<_>, _>>()?;
+        variants.extend(self.own.iter().cloned());
+        let mut names = BTreeSet::new();
+        if let Some(twice) = variants.iter().find(|v| !names.insert(&v.name)) {
+            return Err(PlanError::SameName(twice.name.clone()));
+        }
+        if variants.len() < 2 {
+            return Err(PlanError::TooFew);
+        }
+        Ok(variants)
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        let wrong = |text: &str| Err(PlanError::Value(text.to_owned()));
+        if self.server.start.is_empty() {
+            return wrong("server.start is empty: give the program and its arguments, each in quotes");
+        }
+        if self.design.blocks == 0 {
+            return wrong("design.blocks is 0: six are the fewest that say much");
+        }
+        if self.design.sample_every < Duration::from_millis(10) {
+            return wrong("design.sample-every is below 10 ms: sampling would disturb what it measures");
+        }
+        if !(self.rule.margin > 0.0 && self.rule.margin < 1.0) {
+            return wrong("rule.margin is a share between 0 and 1: 0.03 stands for 3 %");
+        }
+        Ok(())
+    }
+}
+
+fn unknown_variant(name: &str) -> PlanError {
+    let names = variant::built_in_names();
+    let hint = nearest(name, &names).map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+    PlanError::UnknownVariant { name: name.to_owned(), hint, known: names.join(", ") }
+}
+
+/// What to add to serde's "unknown field `x`, expected one of `a`, `b`": the nearest of the known ones.
+fn nearest_key(message: &str) -> String {
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+        return String::new();
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(unknown) = quoted.next() else { return String::new() };
+    let known: Vec<&str> = quoted.collect();
+    nearest(unknown, &known).map_or(String::new(), |near| format!("did you mean `{near}`?\n"))
+}
+
+fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let scored = known.iter().map(|k| (*k, strsim::jaro_winkler(word, k)));
+    scored.filter(|(_, score)| *score > 0.7).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(k, _)| k)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SMALL: &str = r#"
+title = "small"
+compare = ["glibc", "arenas=2"]
+[server]
+start = ["./start", "--port", "{port}"]
+ready = { line = "ready" }
+[load]
+driver = "own"
+"#;
+
+    #[test]
+    fn a_small_plan_has_defaults() {
+        let plan = Plan::parse(SMALL).unwrap();
+        assert_eq!(plan.design.blocks, 6);
+        assert_eq!(plan.rule.minimize, Metric::PssEnd);
+        let names: Vec<_> = plan.variants().unwrap().into_iter().map(|v| v.name).collect();
+        assert_eq!(names, ["glibc", "arenas=2"]);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_the_nearest_known_one() {
+        let text = format!("{SMALL}\n[design]\nblokcs = 3\n");
+        let error = Plan::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("`blokcs`") && error.contains("did you mean `blocks`?"), "{error}");
+        assert!(error.contains("line 11"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_variant_is_named_with_the_nearest_known_one() {
+        let error = Plan::parse(&SMALL.replace("arenas=2", "jemaloc")).unwrap_err().to_string();
+        assert!(error.contains("did you mean \"jemalloc\"?"), "{error}");
+    }
+
+    #[test]
+    fn one_variant_or_the_same_twice_is_refused() {
+        assert!(matches!(Plan::parse(&SMALL.replace(", \"arenas=2\"", "")), Err(PlanError::TooFew)));
+        assert!(matches!(Plan::parse(&SMALL.replace("arenas=2", "glibc")), Err(PlanError::SameName(_))));
+    }
+
+    #[test]
+    fn a_plan_survives_being_written() {
+        let plan = Plan::parse(SMALL).unwrap();
+        assert_eq!(Plan::parse(&toml::to_string(&plan).unwrap()).unwrap(), plan);
+    }
+}
