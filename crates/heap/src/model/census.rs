@@ -107,6 +107,18 @@ impl Census {
         self.0.values().sum()
     }
 
+    /// What the program holds: malloc chunks in use, mapped ones included, and Ruby slots with an object.
+    #[must_use]
+    pub fn live(&self) -> u64 {
+        self.bytes(Category::MallocLive) + self.bytes(Category::MmappedChunks) + self.ruby_live()
+    }
+
+    /// Ruby slots with an object, of all types.
+    #[must_use]
+    pub fn ruby_live(&self) -> u64 {
+        self.iter().filter(|(c, _)| matches!(c, Category::RubyLive(_))).map(|(_, bytes)| bytes).sum()
+    }
+
     /// cached + trimmable + stranded.
     #[must_use]
     pub fn bloat(&self) -> u64 {

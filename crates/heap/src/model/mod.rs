@@ -15,5 +15,5 @@ pub use census::{Category, Census};
 pub use inspection::{Failure, Inspection};
 pub use map::{HeapMap, Owner, PageFill, PageUse, Region};
 pub use note::Note;
-pub use report::{Action, Finding, ProcessReport};
+pub use report::{Action, Finding, ProcessReport, Sharing};
 pub use ruby::{RubyHeap, RubyType, SizePool};

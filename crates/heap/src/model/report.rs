@@ -25,6 +25,11 @@ pub struct ProcessReport {
     pub threads: u64,
     /// Every resident byte in one category.
     pub census: Census,
+    /// The census by proportional bytes (a page that n processes have counts 1/n), where it was asked for and may be
+    /// read. Its sum is the PSS.
+    pub proportional: Option<Census>,
+    /// What the process still shares with the parent that forked it; only where both were inspected.
+    pub sharing: Option<Sharing>,
     /// The allocator in force.
     pub allocator: Option<Allocator>,
     /// The Ruby heap, if this is CRuby.
@@ -54,6 +59,18 @@ impl ProcessReport {
     pub fn floor_bytes(&self) -> u64 {
         self.rss_bytes.saturating_sub(self.census.bloat())
     }
+}
+
+/// The private anonymous memory that a forked process and its parent both have at the same address in a mapping that
+/// both have: what fork made them share at first, or what both have since grown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sharing {
+    /// The parent.
+    pub parent: Pid,
+    /// Bytes that are still one page for both.
+    pub shared_bytes: u64,
+    /// Bytes of which either has a page of its own: written to since the fork.
+    pub unshared_bytes: u64,
 }
 
 /// One sentence of the verdict, from evidence in the same report.

@@ -1,0 +1,263 @@
+//! The verdict: what the figures of a report mean, in plain words, and what to do, the largest gain first.
+//!
+//! A pure function of the report: every sentence rests on figures that the same output shows. One look cannot tell
+//! growth from size, so nothing here speaks of growth. The `code` of a finding is stable; its wording is not.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`mod@self`] | which findings a process gets, and their order |
+//! | `advice` | the exact lines to put where |
+//! | `tree` | findings about several processes together |
+
+mod advice;
+mod tree;
+
+pub use tree::of_tree;
+
+use crate::iec::Iec;
+use crate::model::{Action, AllocatorKind, Arena, Category, Finding, ProcessReport, RubyHeap};
+
+/// Below this many bytes a finding about something other than the whole is not worth a line.
+const WORTH_BYTES: u64 = 1 << 20;
+
+/// Below this share of the resident bytes, neither.
+const WORTH_SHARE: f64 = 0.01;
+
+/// Below this share of bloat a process counts as lean.
+const LEAN_SHARE: f64 = 0.05;
+
+/// A finding with the bytes that it is about, by which findings are ordered.
+struct Weighed {
+    bytes: u64,
+    finding: Finding,
+}
+
+/// The verdict on one process: the summary, then what can be done by gain, then what the rest is.
+#[must_use]
+pub fn of(report: &ProcessReport) -> Vec<Finding> {
+    let mut remedies: Vec<_> = [trimmable(report), stranded(report), cached(report), ruby_free_slots(report)]
+        .into_iter()
+        .chain([other_allocator(report)])
+        .flatten()
+        .collect();
+    remedies.sort_by_key(|weighed| std::cmp::Reverse(weighed.bytes));
+    let mut findings = vec![summary(report)];
+    findings.extend(remedies.into_iter().map(|weighed| weighed.finding));
+    findings.extend([live(report), unsettled(report), swapped(report)].into_iter().flatten());
+    findings
+}
+
+fn finding(code: &'static str, text: String, actions: Vec<Action>, gain_bytes: Option<u64>) -> Finding {
+    Finding { code, text, actions, gain_bytes }
+}
+
+fn worth(report: &ProcessReport, bytes: u64) -> bool {
+    bytes >= WORTH_BYTES && bytes as f64 >= report.rss_bytes as f64 * WORTH_SHARE
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    match (part as f64 / whole.max(1) as f64 * 100.0, part) {
+        (_, 0) => "0 %".to_owned(),
+        (share, _) if share < 1.0 => "under 1 %".to_owned(),
+        (share, _) => format!("{share:.0} %"),
+    }
+}
+
+fn count(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// Whether the census tells freed malloc memory from live: only glibc's is walked.
+fn knows_bloat(report: &ProcessReport) -> bool {
+    report.allocator.as_ref().is_some_and(|allocator| allocator.kind == AllocatorKind::Glibc)
+}
+
+fn summary(report: &ProcessReport) -> Finding {
+    let census = &report.census;
+    let (live, bloat) = (census.live(), census.bloat());
+    let total = Iec(report.rss_bytes);
+    if !knows_bloat(report) && bloat == 0 {
+        let text = format!(
+            "Of {total} resident, {} are live objects of the Ruby heap and chunks that can be told; how much of the \
+             rest is freed memory cannot be told, because the allocator's inside is not read.",
+            Iec(live)
+        );
+        return finding("summary", text, vec![], None);
+    }
+    let rest = report.rss_bytes.saturating_sub(live + bloat);
+    let others = match census.bytes(Category::RubyFree) {
+        0 => "the program, its libraries, stacks and other memory",
+        _ => "the program, its libraries, stacks, Ruby's free slots and other memory",
+    };
+    if (bloat as f64) < report.rss_bytes as f64 * LEAN_SHARE {
+        let text = format!(
+            "This process is lean: of {total} resident, the application holds {} and only {} ({}) is bloat. The \
+             other {} are {others}.",
+            Iec(live),
+            Iec(bloat),
+            percent(bloat, report.rss_bytes),
+            Iec(rest)
+        );
+        return finding("lean", text, vec![], None);
+    }
+    let text = format!(
+        "Of {total} resident, the application holds {} and {} ({}) is bloat: memory that it has freed and the process \
+         keeps. The other {} are {others}.",
+        Iec(live),
+        Iec(bloat),
+        percent(bloat, report.rss_bytes),
+        Iec(rest)
+    );
+    finding("bloat", text, vec![], None)
+}
+
+fn trimmable(report: &ProcessReport) -> Option<Weighed> {
+    let bytes = report.census.bytes(Category::MallocTrimmable);
+    worth(report, bytes).then(|| {
+        let text = format!(
+            "{} would come back at once: freed memory in whole pages, which the allocator keeps for later.",
+            Iec(bytes)
+        );
+        Weighed { bytes, finding: finding("trimmable", text, vec![advice::trim(report.pid)], Some(bytes)) }
+    })
+}
+
+fn stranded(report: &ProcessReport) -> Option<Weighed> {
+    let bytes = report.census.bytes(Category::MallocStranded);
+    worth(report, bytes).then(|| {
+        let arenas = report.allocator.as_ref().map_or(&[][..], |allocator| &allocator.arenas);
+        let few = arenas.len() <= advice::FEW_ARENAS;
+        let cure = if few {
+            "A restart clears it; an allocator that packs chunks of one size together strands less."
+        } else {
+            "A restart clears it; fewer arenas keep it from coming back, because threads then reuse each other's holes."
+        };
+        let text = format!(
+            "{} is stranded{}: freed, but on pages that something live shares, so nothing can return it without \
+             moving data. {cure}",
+            Iec(bytes),
+            spread(arenas, report.threads)
+        );
+        let actions = if few { advice::other_allocator() } else { advice::fewer_arenas(&report.command) };
+        Weighed { bytes, finding: finding("stranded", text, actions, None) }
+    })
+}
+
+/// Over how many arenas stranded memory is spread: ` in 12 arenas (17 threads), 40.1 MiB of it outside the main one`.
+fn spread(arenas: &[Arena], threads: u64) -> String {
+    let holding = arenas.iter().filter(|arena| arena.stranded_bytes > 0).count() as u64;
+    let outside: u64 = arenas.iter().filter(|arena| !arena.main).map(|arena| arena.stranded_bytes).sum();
+    match (holding, outside) {
+        (0, _) => String::new(),
+        (_, 0) => " in the main arena".to_owned(),
+        (_, _) => format!(
+            " in {} ({}), {} of it outside the main one",
+            count(holding, "arena"),
+            count(threads, "thread"),
+            Iec(outside)
+        ),
+    }
+}
+
+fn cached(report: &ProcessReport) -> Option<Weighed> {
+    let bytes = report.census.bytes(Category::MallocCached);
+    worth(report, bytes).then(|| {
+        let text = format!(
+            "{} is cached: freed chunks that {} keep at hand for their next allocations. It goes when a thread \
+             ends; fewer threads cache less.",
+            Iec(bytes),
+            count(report.threads, "thread")
+        );
+        Weighed { bytes, finding: finding("cached", text, vec![], None) }
+    })
+}
+
+fn ruby_free_slots(report: &ProcessReport) -> Option<Weighed> {
+    let ruby = report.ruby.as_ref()?;
+    let free = report.census.bytes(Category::RubyFree);
+    worth(report, free).then(|| {
+        let compactable = ruby.compactable_pages * ruby.page_bytes;
+        let free_slots = ruby.slots().saturating_sub(ruby.live_slots());
+        let mut text = format!(
+            "Ruby keeps {} of free slots ({} of its slots) for the objects to come. That is not bloat",
+            Iec(free),
+            percent(free_slots, ruby.slots())
+        );
+        let compacts = worth(report, compactable);
+        text.push_str(&if compacts {
+            format!(
+                "; but packed together, the live objects would leave {} ({}) empty.",
+                count(ruby.compactable_pages, "page"),
+                Iec(compactable)
+            )
+        } else {
+            ".".to_owned()
+        });
+        let actions = if compacts { advice::compact(ruby, &report.command) } else { vec![] };
+        let gain = compacts.then_some(compactable);
+        Weighed { bytes: gain.unwrap_or(0), finding: finding("ruby-free-slots", text, actions, gain) }
+    })
+}
+
+fn other_allocator(report: &ProcessReport) -> Option<Weighed> {
+    let allocator = report.allocator.as_ref()?;
+    let bytes = report.census.bytes(Category::AllocatorOther);
+    (allocator.kind != AllocatorKind::Glibc && worth(report, bytes)).then(|| {
+        let name = allocator.kind.name();
+        let (text, actions) = match allocator.kind {
+            AllocatorKind::Jemalloc | AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc => (
+                format!("{name} holds {}. What it has free inside can be asked back.", Iec(bytes)),
+                vec![advice::trim(report.pid)],
+            ),
+            _ => (format!("An allocator that is not known holds {}.", Iec(bytes)), vec![]),
+        };
+        Weighed { bytes, finding: finding("allocator-not-walked", text, actions, None) }
+    })
+}
+
+fn live(report: &ProcessReport) -> Option<Finding> {
+    let live = report.census.live();
+    let ruby = report.ruby.as_ref()?;
+    worth(report, live).then(|| {
+        let text = format!(
+            "The {} that are live are the application's own{}. One look cannot tell whether they grow; two can.",
+            Iec(live),
+            largest_owners(ruby)
+        );
+        finding("live", text, vec![advice::watch(report.pid)], None)
+    })
+}
+
+/// The types that own most malloc memory: `: Strings own 98.0 MiB of malloc memory, Arrays 4.1 MiB`.
+fn largest_owners(ruby: &RubyHeap) -> String {
+    let mut owners = ruby.malloc_owned.clone().unwrap_or_default();
+    owners.retain(|&(_, bytes)| bytes >= WORTH_BYTES);
+    owners.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    let names: Vec<_> =
+        owners.iter().take(3).map(|(owner, bytes)| format!("{} {}", owner.name(), Iec(*bytes))).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("; most malloc memory belongs to {}", names.join(", "))
+}
+
+fn unsettled(report: &ProcessReport) -> Option<Finding> {
+    let bytes = report.census.bytes(Category::Unsettled);
+    (bytes > 0).then(|| {
+        let text = format!(
+            "{} of heap kept changing while it was read and is not told apart. Look again at a quieter moment, or \
+             stop the process for the look.",
+            Iec(bytes)
+        );
+        finding("unsettled", text, vec![advice::stop(report.pid)], None)
+    })
+}
+
+fn swapped(report: &ProcessReport) -> Option<Finding> {
+    let bytes = report.swap_bytes.filter(|&bytes| bytes >= WORTH_BYTES)?;
+    let text = format!("{} more are swapped out: not resident, not in these figures, not read.", Iec(bytes));
+    Some(finding("swapped", text, vec![], None))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The verdict on made-up reports: which findings, in which order, with which lines.
+#![allow(clippy::unwrap_used)]
+
+use super::{of, of_tree};
+use crate::model::{
+    Allocator, AllocatorKind, Arena, Category, Census, Finding, Inspection, ProcessReport, RubyHeap,
+    RubyType, Sharing, SizePool,
+};
+use proptest::prelude::*;
+use std::time::Duration;
+use unbloat_process::Pid;
+
+const MIB: u64 = 1 << 20;
+
+fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
+    let mut census = Census::default();
+    bytes.iter().for_each(|&(category, bytes)| census.add(category, bytes));
+    let stranded = census.bytes(Category::MallocStranded) / arenas.max(1) as u64;
+    let arena = |i: usize| Arena { main: i == 0, stranded_bytes: stranded, ..Arena::default() };
+    ProcessReport {
+        pid: Pid(pid),
+        parent: None,
+        command: "puma: cluster worker 0: 1 [app]".into(),
+        rss_bytes: census.total(),
+        pss_bytes: Some(census.total()),
+        uss_bytes: Some(census.total()),
+        swap_bytes: Some(0),
+        threads: 7,
+        proportional: Some(census.clone()),
+        census,
+        sharing: None,
+        allocator: Some(Allocator {
+            kind: AllocatorKind::Glibc,
+            version: Some("2.36".into()),
+            evidence: String::new(),
+            settings: None,
+            arenas: (0..arenas).map(arena).collect(),
+        }),
+        ruby: None,
+        map: None,
+        verdict: vec![],
+        notes: vec![],
+        stopped: Duration::ZERO,
+        elapsed: Duration::ZERO,
+    }
+}
+
+fn codes(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.code).collect()
+}
+
+#[test]
+fn the_larger_gain_comes_first() {
+    let live = (Category::MallocLive, 100 * MIB);
+    let (small, large) = (20 * MIB, 60 * MIB);
+    let a = of(&report(9, &[live, (Category::MallocTrimmable, large), (Category::MallocStranded, small)], 8));
+    assert_eq!(codes(&a), ["bloat", "trimmable", "stranded"]);
+    assert_eq!(a[1].actions[0].line, "unbloat trim 9");
+    assert_eq!(a[1].gain_bytes, Some(large));
+    let b = of(&report(9, &[live, (Category::MallocTrimmable, small), (Category::MallocStranded, large)], 8));
+    assert_eq!(codes(&b), ["bloat", "stranded", "trimmable"]);
+}
+
+#[test]
+fn stranded_memory_in_few_arenas_calls_for_another_allocator() {
+    let bytes = [(Category::MallocLive, 100 * MIB), (Category::MallocStranded, 50 * MIB)];
+    let lines = |arenas| {
+        of(&report(1, &bytes, arenas))[1].actions.iter().map(|action| action.line.clone()).collect::<Vec<_>>()
+    };
+    assert!(lines(8).contains(&"ENV MALLOC_ARENA_MAX=2".to_owned()), "{:?}", lines(8));
+    assert!(lines(8).contains(&"unbloat run -- bundle exec puma".to_owned()), "{:?}", lines(8));
+    assert!(lines(2).iter().all(|line| !line.contains("ARENA")), "{:?}", lines(2));
+    assert!(lines(2).iter().any(|line| line.contains("jemalloc")), "{:?}", lines(2));
+}
+
+#[test]
+fn a_lean_process_is_told_so_and_left_alone() {
+    let findings =
+        of(&report(1, &[(Category::MallocLive, 100 * MIB), (Category::MallocTrimmable, MIB / 2)], 1));
+    assert_eq!(codes(&findings), ["lean"]);
+    assert!(findings[0].actions.is_empty());
+}
+
+#[test]
+fn free_slots_that_compaction_could_free_name_the_call_of_that_ruby() {
+    let bytes = [(Category::RubyLive(RubyType::String), 40 * MIB), (Category::RubyFree, 30 * MIB)];
+    let mut report = report(1, &bytes, 1);
+    let pool =
+        SizePool { slot_bytes: 40, pages: 1120, slots: 1_835_008, live_slots: 1_048_576, empty_pages: 0 };
+    let heap = |version: &str| RubyHeap {
+        version: version.into(),
+        page_bytes: 65536,
+        pools: vec![pool.clone()],
+        compactable_pages: 400,
+        ..RubyHeap::default()
+    };
+    for (version, call) in [("3.1.2", "GC.compact"), ("3.4.1", "Process.warmup")] {
+        report.ruby = Some(heap(version));
+        let findings = of(&report);
+        let slots = findings.iter().find(|finding| finding.code == "ruby-free-slots").unwrap();
+        assert!(slots.actions[0].line.contains(call), "{slots:?}");
+        assert_eq!(slots.gain_bytes, Some(400 * 65536));
+    }
+}
+
+#[test]
+fn an_allocator_that_is_not_walked_is_not_called_lean() {
+    let mut report = report(1, &[(Category::AllocatorOther, 200 * MIB)], 0);
+    report.allocator.as_mut().unwrap().kind = AllocatorKind::Jemalloc;
+    let findings = of(&report);
+    assert_eq!(codes(&findings), ["summary", "allocator-not-walked"]);
+}
+
+#[test]
+fn a_tree_is_summed_by_pss_and_small_masters_are_told_to_preload() {
+    let master = report(1, &[(Category::MallocLive, 30 * MIB)], 1);
+    let mut worker =
+        report(2, &[(Category::MallocLive, 100 * MIB), (Category::MallocTrimmable, 20 * MIB)], 4);
+    worker.sharing = Some(Sharing { parent: Pid(1), shared_bytes: 10 * MIB, unshared_bytes: 5 * MIB });
+    let inspection = Inspection { processes: vec![master, worker], ..Inspection::default() };
+    let findings = of_tree(&inspection);
+    assert_eq!(codes(&findings), ["tree", "tree-trimmable", "tree-sharing"]);
+    assert!(findings[0].text.starts_with("2 processes take 150 MiB together"), "{}", findings[0].text);
+    assert_eq!(findings[2].actions[0].line, "preload_app!");
+}
+
+proptest! {
+    /// Whatever the figures: no panic, the first finding is the summary, gains are figures of the report, and one look
+    /// never speaks of a leak.
+    #[test]
+    fn every_sentence_stays_within_the_evidence(
+        live in 0..1u64 << 33, cached in 0..1u64 << 30, trimmable in 0..1u64 << 33,
+        stranded in 0..1u64 << 33, ruby_free in 0..1u64 << 30, arenas in 0usize..40,
+    ) {
+        let report = report(1, &[
+            (Category::MallocLive, live), (Category::MallocCached, cached),
+            (Category::MallocTrimmable, trimmable), (Category::MallocStranded, stranded),
+            (Category::RubyFree, ruby_free),
+        ], arenas);
+        let findings = of(&report);
+        prop_assert!(["bloat", "lean"].contains(&findings[0].code));
+        for finding in &findings {
+            prop_assert!(!finding.text.to_lowercase().contains("leak"));
+            prop_assert!(finding.gain_bytes.is_none_or(|gain| gain <= report.rss_bytes));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Findings about several processes together: their sum, and what workers share with the master that forked them.
+
+use super::{advice, count, finding, percent};
+use crate::iec::Iec;
+use crate::model::{Category, Finding, Inspection, ProcessReport};
+
+/// Workers that hold this many times what their master holds have loaded the application themselves.
+const LOADED_TWICE: u64 = 2;
+
+/// Below this share of the memory that workers had from their master, packing before forking is worth a word.
+const POOR_SHARING: f64 = 0.5;
+
+/// The verdict on processes that belong together; empty for a single one.
+#[must_use]
+pub fn of_tree(inspection: &Inspection) -> Vec<Finding> {
+    if inspection.processes.len() < 2 {
+        return vec![];
+    }
+    [Some(sum(inspection)), trimmable(inspection), sharing(inspection)].into_iter().flatten().collect()
+}
+
+fn sum(inspection: &Inspection) -> Finding {
+    let processes = count(inspection.processes.len() as u64, "process").replace("processs", "processes");
+    let rss = Iec(inspection.rss_sum_bytes());
+    let Some(pss) = inspection.pss_bytes() else {
+        let text = format!(
+            "{processes} have {rss} resident, pages that they share counted once for each. What they take together \
+             is less and cannot be told: not all of their proportional sizes could be read."
+        );
+        return finding("tree", text, vec![], None);
+    };
+    let mut text = format!(
+        "{processes} take {} together (proportional: their resident sizes sum to {rss}, but count shared pages more \
+         than once).",
+        Iec(pss)
+    );
+    if let Some(census) = inspection.proportional() {
+        text.push_str(&format!(
+            " {} of it is live, {} ({}) is bloat.",
+            Iec(census.live()),
+            Iec(census.bloat()),
+            percent(census.bloat(), pss)
+        ));
+    }
+    finding("tree", text, vec![], None)
+}
+
+fn trimmable(inspection: &Inspection) -> Option<Finding> {
+    let bytes = inspection.trimmable_bytes();
+    (bytes >= super::WORTH_BYTES).then(|| {
+        let from: Vec<&ProcessReport> = inspection
+            .processes
+            .iter()
+            .filter(|process| process.census.bytes(Category::MallocTrimmable) >= super::WORTH_BYTES)
+            .collect();
+        let text = format!("{} would come back from {} of them at once.", Iec(bytes), from.len());
+        let actions = inspection.processes.first().map(|root| advice::trim(root.pid)).into_iter().collect();
+        finding("tree-trimmable", text, actions, Some(bytes))
+    })
+}
+
+fn sharing(inspection: &Inspection) -> Option<Finding> {
+    let workers: Vec<_> =
+        inspection.processes.iter().filter_map(|process| Some((process, process.sharing?))).collect();
+    let (_, first) = workers.first()?;
+    let master = inspection.processes.iter().find(|process| process.pid == first.parent)?;
+    let siblings: Vec<_> = workers.iter().filter(|(_, sharing)| sharing.parent == master.pid).collect();
+    let n = siblings.len() as u64;
+    let mean = |of: &dyn Fn(&(&ProcessReport, crate::model::Sharing)) -> u64| {
+        siblings.iter().map(|worker| of(worker)).sum::<u64>() / n.max(1)
+    };
+    let (shared, unshared) = (mean(&|w| w.1.shared_bytes), mean(&|w| w.1.unshared_bytes));
+    let own = mean(&|w| w.0.rss_bytes);
+    let who =
+        if n == 1 { "The worker still shares".to_owned() } else { format!("The {n} workers still share") };
+    let mut text = format!(
+        "{who} {} each with the master {} (of what they had from it, {} each is un-shared: written to since the fork).",
+        Iec(shared),
+        master.pid,
+        Iec(unshared)
+    );
+    let mut actions = vec![];
+    let inherited = shared + unshared;
+    let puma = master.command.contains("puma");
+    if own >= LOADED_TWICE * master.rss_bytes {
+        text.push_str(&format!(
+            " A worker has {} resident, the master {}: the rest each worker has made on its own. If the application \
+             is loaded after the fork, load it before, and it is there once.",
+            Iec(own),
+            Iec(master.rss_bytes)
+        ));
+        actions = if puma { advice::preload() } else { vec![] };
+    } else if (shared as f64) < inherited as f64 * POOR_SHARING {
+        text.push_str(" Objects packed before the fork stay shared for longer.");
+        actions = master.ruby.as_ref().map_or_else(Vec::new, |ruby| advice::compact(ruby, &master.command));
+    }
+    let text = if n == 1 { text.replace(" each", "") } else { text };
+    Some(finding("tree-sharing", text, actions, None))
+}
