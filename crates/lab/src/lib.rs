@@ -11,6 +11,7 @@
 //! | [`plan`] | what is compared: server, load, variants, design, rule; read from TOML |
 //! | [`schedule`] | blocks: every variant once, the control twice, in random order |
 //! | [`metric`] | what a run is measured by |
+//! | [`server`] | starting a fresh server, and ending it so that nothing is left |
 //! | [`result`] | what one run yielded, and whether it counts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
 //! | [`recommend`] | the answer by the plan's rule |
@@ -21,4 +22,5 @@ pub mod plan;
 pub mod recommend;
 pub mod result;
 pub mod schedule;
+pub mod server;
 pub mod variant;

@@ -10,14 +10,18 @@
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
+//! | [`environment`] | what a process was started with |
+//! | [`signal`] | asking a process to end |
 //! | [`status_page`] | what `libunbloat.so` in a process says about itself |
 //! | [`error`] | what can go wrong, with the next step |
 
+pub mod environment;
 pub mod error;
 pub mod maps;
 pub mod memory;
 pub mod pages;
 pub mod pid;
+pub mod signal;
 pub mod status_page;
 
 pub use error::{Error, Result};

@@ -1,0 +1,407 @@
+//! Starting a fresh server for one run, knowing when it is ready, and ending it so that nothing is left.
+//!
+//! Every process of a run carries `UNBLOAT_RUN=<id>` in its environment. So whatever the server forked, daemonized or
+//! moved to a session of its own is found at the end, and nothing of one run can disturb the next.
+
+use crate::plan::{Ready, Server};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use unbloat_process::{Pid, environment, signal};
+
+/// The variable that marks the processes of a run.
+pub const RUN_VARIABLE: &str = "UNBLOAT_RUN";
+
+/// How often readiness by port or URL, and the end of the server, are looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Why a server could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The program could not be started.
+    #[error("cannot start {program}: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+    /// It ended before it was ready, or while it was needed.
+    #[error("it ended with {status}. Its last words: {output}")]
+    Ended {
+        /// The status.
+        status: ExitStatus,
+        /// The end of its output.
+        output: String,
+    },
+    /// It did not get ready in time.
+    #[error("nothing after {after:?} that says it is ready ({ready}). Its last words: {output}")]
+    NotReady {
+        /// What was waited for.
+        ready: String,
+        /// How long.
+        after: Duration,
+        /// The end of its output.
+        output: String,
+    },
+    /// Something of this machine.
+    #[error("{what}: {source}")]
+    Machine {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+}
+
+/// What a run needs to start its server.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// The plan's server.
+    pub server: &'a Server,
+    /// The start command: the plan's, or the variant's own.
+    pub command: &'a [String],
+    /// Words in front of the server's own command.
+    pub wrapper: &'a [String],
+    /// The directory that relative paths are relative to.
+    pub directory: &'a Path,
+    /// The mark of this run, unique on the machine.
+    pub run: &'a str,
+}
+
+/// A running server. Dropping it ends it by force.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    run: String,
+    stop_within: Duration,
+    port: u16,
+    url: String,
+    root: Pid,
+    lines: Receiver<String>,
+    log: PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+/// What ending a server left to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It ended when asked, and nothing was left.
+    Clean,
+    /// Processes had to be killed, or the port stayed taken.
+    Forced(String),
+}
+
+impl Running {
+    /// Starts a server and waits until it is ready.
+    ///
+    /// # Errors
+    /// It cannot be started, ends, or does not get ready in time; it is then gone again.
+    pub fn start(start: &Start) -> Result<Running, ServerError> {
+        let machine = |what| move |source| ServerError::Machine { what, source };
+        let scratch = tempfile::Builder::new()
+            .prefix("unbloat-run-")
+            .tempdir()
+            .map_err(machine("cannot make a directory for the run"))?;
+        let log = scratch.path().join("server.log");
+        let port = free_port().map_err(machine("no free port on 127.0.0.1"))?;
+        let mut child = start.spawn(port, scratch.path(), &log)?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            let log =
+                File::options().append(true).open(&log).map_err(machine("cannot write the server's log"))?;
+            std::thread::spawn(move || forward(stdout, log, &sender));
+        }
+        let root = Pid(child.id().cast_signed());
+        let mut running = Running {
+            child,
+            run: start.run.to_owned(),
+            stop_within: start.server.stop_within,
+            port,
+            url: format!("http://127.0.0.1:{port}"),
+            root,
+            lines,
+            log,
+            _scratch: scratch,
+        };
+        running.wait_ready(&start.server.ready, start.server.ready_within)?;
+        Ok(running)
+    }
+
+    /// The process whose tree is the server's: what the ready line names, else what was started.
+    #[must_use]
+    pub fn root(&self) -> Pid {
+        self.root
+    }
+
+    /// Fills `{url}` and `{port}` into a word.
+    #[must_use]
+    pub fn fill(&self, word: &str) -> String {
+        word.replace("{url}", &self.url).replace("{port}", &self.port.to_string())
+    }
+
+    /// The next line of stdout that starts with `prefix`.
+    ///
+    /// # Errors
+    /// The server ended, or said nothing like it in time.
+    pub fn wait_line(&mut self, prefix: &str, within: Duration) -> Result<String, ServerError> {
+        let deadline = Instant::now() + within;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.starts_with(prefix) => return Ok(line),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.not_ready(format!("line {prefix:?}"), within));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+            }
+        }
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn check(&mut self) -> Result<(), ServerError> {
+        match self.child.try_wait() {
+            Ok(Some(status)) => Err(ServerError::Ended { status, output: self.last_words() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends it: SIGTERM to what was started, and after a while SIGKILL to whatever carries the run's mark.
+    pub fn stop(mut self) -> Ending {
+        let _ = signal::terminate(Pid(self.child.id().cast_signed()));
+        let deadline = Instant::now() + self.stop_within;
+        while Instant::now() < deadline {
+            let ended = matches!(self.child.try_wait(), Ok(Some(_)));
+            if ended && environment::started_with(RUN_VARIABLE, &self.run).is_empty() {
+                return match TcpListener::bind(("127.0.0.1", self.port)) {
+                    Ok(_) => Ending::Clean,
+                    Err(error) => Ending::Forced(format!("port {} is still taken: {error}", self.port)),
+                };
+            }
+            std::thread::sleep(POLL);
+        }
+        let killed = self.kill();
+        Ending::Forced(format!("{killed} processes did not end within {:?} of SIGTERM", self.stop_within))
+    }
+
+    fn wait_ready(&mut self, ready: &Ready, within: Duration) -> Result<(), ServerError> {
+        match ready {
+            Ready::Line(prefix) => {
+                let line = self.wait_line(prefix, within)?;
+                let words = key_values(&line);
+                if let Some(url) = words.get("url") {
+                    self.url = (*url).to_owned();
+                }
+                if let Some(pid) = words.get("pid").and_then(|pid| pid.parse().ok()) {
+                    self.root = Pid(pid);
+                }
+                Ok(())
+            }
+            Ready::Http(url) => {
+                self.poll(format!("an answer from {url}"), within, |this| answers(&this.fill(url)))
+            }
+            Ready::Port(port) => self.poll(format!("port {port}"), within, |this| {
+                this.fill(port).parse().is_ok_and(|port: u16| TcpStream::connect(("127.0.0.1", port)).is_ok())
+            }),
+        }
+    }
+
+    fn poll(
+        &mut self,
+        what: String,
+        within: Duration,
+        is_ready: impl Fn(&Self) -> bool,
+    ) -> Result<(), ServerError> {
+        let deadline = Instant::now() + within;
+        while Instant::now() < deadline {
+            self.check()?;
+            if is_ready(self) {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
+        Err(self.not_ready(what, within))
+    }
+
+    fn not_ready(&self, ready: String, after: Duration) -> ServerError {
+        ServerError::NotReady { ready, after, output: self.last_words() }
+    }
+
+    fn ended(&mut self) -> ServerError {
+        match self.child.wait() {
+            Ok(status) => ServerError::Ended { status, output: self.last_words() },
+            Err(source) => ServerError::Machine { what: "cannot wait for the server", source },
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Kills everything that carries the run's mark; says how many there were.
+    fn kill(&mut self) -> usize {
+        let left = environment::started_with(RUN_VARIABLE, &self.run);
+        left.iter().for_each(|&pid| {
+            let _ = signal::end(pid);
+        });
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        left.len()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Start<'_> {
+    fn spawn(&self, port: u16, scratch: &Path, log: &Path) -> Result<Child, ServerError> {
+        let fill = |word: &String| {
+            word.replace("{port}", &port.to_string()).replace("{scratch}", &scratch.display().to_string())
+        };
+        let mut words: Vec<String> = self.command.iter().map(fill).collect();
+        let mut variables: BTreeMap<_, _> =
+            self.server.environment.iter().map(|(key, value)| (key.clone(), fill(value))).collect();
+        match &self.server.wrapper_variable {
+            Some(variable) => {
+                variables.insert(variable.clone(), shell_words(self.wrapper));
+            }
+            None => {
+                words.splice(0..0, self.wrapper.iter().cloned());
+            }
+        }
+        variables.insert(RUN_VARIABLE.to_owned(), self.run.to_owned());
+        let program = words.first().cloned().unwrap_or_default();
+        let errors = File::options().create(true).append(true).open(log);
+        let errors = errors
+            .map_err(|source| ServerError::Machine { what: "cannot write the server's log", source })?;
+        Command::new(&program)
+            .args(&words[1..])
+            .envs(&variables)
+            .current_dir(self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(|source| ServerError::Spawn { program, source })
+    }
+}
+
+/// Copies stdout to the log, and hands every line on. Goes on when nobody listens: a full pipe would stop the server.
+fn forward(stdout: impl std::io::Read, mut log: File, lines: &mpsc::Sender<String>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        let _ = writeln!(log, "{line}");
+        let _ = lines.send(line);
+    }
+}
+
+/// `key=value` words of a line.
+#[must_use]
+pub fn key_values(line: &str) -> BTreeMap<&str, &str> {
+    line.split_whitespace().filter_map(|word| word.split_once('=')).collect()
+}
+
+/// Words as a shell reads them back.
+fn shell_words(words: &[String]) -> String {
+    words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ")
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// Whether an `http://` URL answers with a status below 500. One request of HTTP/1.0 needs no library.
+fn answers(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(host)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status)?;
+        Ok(matches!(status[9], b'2'..=b'4'))
+    };
+    ask().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn server(script: &str, ready: Ready) -> Server {
+        Server {
+            start: vec!["sh".into(), "-c".into(), script.into()],
+            directory: None,
+            environment: BTreeMap::new(),
+            wrapper_variable: None,
+            ready,
+            ready_within: Duration::from_secs(10),
+            stop_within: Duration::from_millis(1500),
+        }
+    }
+
+    fn start(server: &Server, name: &str) -> Result<Running, ServerError> {
+        let run = format!("test-{}-{name}", std::process::id());
+        let directory = Path::new("/");
+        Running::start(&Start { server, command: &server.start, wrapper: &[], directory, run: &run })
+    }
+
+    #[test]
+    fn the_ready_line_names_url_and_process() {
+        let server = server("echo ready url=http://x pid=$$; exec sleep 60", Ready::Line("ready".into()));
+        let running = start(&server, "line").unwrap();
+        assert_eq!(running.fill("{url}/cable"), "http://x/cable");
+        assert_eq!(running.root().0 as u32, running.child.id());
+        assert_eq!(running.stop(), Ending::Clean);
+    }
+
+    #[test]
+    fn what_ends_early_says_its_last_words() {
+        let server = server("echo no such gem >&2; exit 7", Ready::Line("ready".into()));
+        let error = start(&server, "early").unwrap_err().to_string();
+        assert!(error.contains("no such gem") && error.contains('7'), "{error}");
+    }
+
+    #[test]
+    fn what_ignores_sigterm_and_what_left_its_session_is_killed() {
+        let script = "trap '' TERM; setsid sleep 61 & echo ready; sleep 60 & wait; wait";
+        let server = server(script, Ready::Line("ready".into()));
+        let running = start(&server, "deaf").unwrap();
+        let run = running.run.clone();
+        assert!(matches!(running.stop(), Ending::Forced(_)));
+        let gone = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            environment::started_with(RUN_VARIABLE, &run).is_empty()
+        });
+        assert!(gone);
+    }
+
+    #[test]
+    fn a_server_that_never_gets_ready_is_ended() {
+        let mut server = server("echo hello; exec sleep 60", Ready::Port("{port}".into()));
+        server.ready_within = Duration::from_millis(200);
+        let error = start(&server, "never").unwrap_err().to_string();
+        assert!(error.contains("hello") && error.contains("port"), "{error}");
+    }
+
+    #[test]
+    fn words_survive_the_shell() {
+        assert_eq!(shell_words(&["env".into(), "A=it's b".into()]), r"'env' 'A=it'\''s b'");
+    }
+}
