@@ -1,0 +1,115 @@
+//! What can be wrong with a recording file. Each message names the file, the cause and the next step.
+
+use std::path::{Path, PathBuf};
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a recording could not be made, written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file that should be made is there already.
+    #[error("{path} exists. Give another name with -o, or remove it first", path = path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no such file.
+    #[error("{path} does not exist. `unbloat record -o {path} -- COMMAND` makes one", path = path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another recorder writes to it.
+    #[error(
+        "{path} is being written by process {pid}. End that first (kill -INT {pid}), or give another name with -o",
+        path = path.display()
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// Who writes to it.
+        pid: i32,
+    },
+    /// Nobody writes to it any more, so that its clock has stopped.
+    #[error("{path} is not being recorded any more. A mark needs a running recording", path = path.display())]
+    Ended {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not a recording at all.
+    #[error("{path} is not a recording: {reason}", path = path.display())]
+    NotARecording {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        reason: String,
+    },
+    /// Written by a newer Unbloat.
+    #[error(
+        "{path} has version {found} of the recording format and this unbloat knows up to {known}. \
+         Use a newer unbloat to read it",
+        path = path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i32,
+        /// The newest that is known here.
+        known: i32,
+    },
+    /// The disk is full, or the file has reached the size that the system allows.
+    #[error(
+        "no space left for {path}. The recording is complete up to about a second ago; free space or record to another disk",
+        path = path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Anything else that SQLite says.
+    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What was tried: `write to`, `read`, …
+        doing: &'static str,
+        /// SQLite's reason.
+        source: rusqlite::Error,
+    },
+    /// The file system's reason.
+    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts an error of SQLite into what it means for a file.
+    pub(crate) fn sqlite(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DiskFull, NotADatabase, SystemIoFailure};
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(DiskFull) => Error::Full { path },
+            // A write beyond RLIMIT_FSIZE or a quota comes back as an I/O error of the write.
+            Some(SystemIoFailure)
+                if source.sqlite_error().is_some_and(|e| e.extended_code == IOERR_WRITE) =>
+            {
+                Error::Full { path }
+            }
+            Some(NotADatabase) => {
+                Error::NotARecording { path, reason: "it is not an SQLite database".into() }
+            }
+            _ => Error::Sqlite { path, doing, source },
+        }
+    }
+}
+
+/// `SQLITE_IOERR_WRITE` of `sqlite3.h`.
+const IOERR_WRITE: i32 = 10 | (3 << 8);

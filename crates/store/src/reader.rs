@@ -1,0 +1,356 @@
+//! Opening a recording, whoever wrote it and whether or not it is still being written, and reading it back.
+
+use crate::owner::Owner;
+use crate::rows::{
+    CategoryBytes, CgroupMemory, Cost, Counter, Kind, Latency, Mark, Metric, Process, Recording, Run, RunId,
+    Sample, Step, TreeMemory, Variant,
+};
+use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION};
+use rusqlite::{Connection, OpenFlags, Row};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An open recording that can be read.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    db: Connection,
+    recording: Recording,
+}
+
+impl Reader {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// There is no such file, it is not a recording, or one of a newer version.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Err(Error::Missing { path: path.to_owned() });
+        }
+        let db = connect(path)?;
+        let recording = recording(path, &db)?;
+        Ok(Reader { path: path.to_owned(), db, recording })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file says about itself.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The process that is writing it now, if any.
+    #[must_use]
+    pub fn live_owner(&self) -> Option<&Owner> {
+        let owner = self.recording.owner.as_ref()?;
+        (self.recording.ended_ns.is_none() && owner.is_alive()).then_some(owner)
+    }
+
+    /// Facts about where the figures come from: of one run, or with `None` of the whole file.
+    ///
+    /// # Errors
+    /// The file cannot be read; so for every method below.
+    pub fn provenance(&self, run: Option<RunId>) -> Result<Vec<(String, String)>> {
+        self.rows("SELECT name, value FROM provenance WHERE run IS ? ORDER BY rowid", [run], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+    }
+
+    /// All processes, in the order they were seen.
+    pub fn processes(&self) -> Result<Vec<Process>> {
+        let sql = "SELECT id, run, pid, start_ticks, parent, command, first_seen_ns, last_seen_ns, ended_ns, \
+                   exit_status, user_s, system_s, cpu_source, peak_rss_bytes, note FROM process ORDER BY id";
+        self.rows(sql, [], |row| {
+            Ok(Process {
+                id: row.get(0)?,
+                run: row.get(1)?,
+                pid: row.get(2)?,
+                start_ticks: unsigned(row, 3)?,
+                parent: row.get(4)?,
+                command: row.get(5)?,
+                first_seen_ns: row.get(6)?,
+                last_seen_ns: row.get(7)?,
+                ended_ns: row.get(8)?,
+                exit_status: row.get(9)?,
+                user_s: row.get(10)?,
+                system_s: row.get(11)?,
+                cpu_source: row.get(12)?,
+                peak_rss_bytes: unsigned(row, 13)?,
+                note: row.get(14)?,
+            })
+        })
+    }
+
+    /// All samples in the order of time.
+    pub fn samples(&self) -> Result<Vec<Sample>> {
+        let sql = "SELECT time_ns, process, rss_bytes, pss_bytes, uss_bytes, swap_bytes, minor_faults, \
+                   major_faults, user_s, system_s, threads FROM sample ORDER BY time_ns";
+        self.rows(sql, [], |row| {
+            Ok(Sample {
+                time_ns: row.get(0)?,
+                process: row.get(1)?,
+                rss_bytes: unsigned(row, 2)?,
+                pss_bytes: unsigned(row, 3)?,
+                uss_bytes: unsigned(row, 4)?,
+                swap_bytes: unsigned(row, 5)?,
+                minor_faults: unsigned(row, 6)?,
+                major_faults: unsigned(row, 7)?,
+                user_s: row.get(8)?,
+                system_s: row.get(9)?,
+                threads: unsigned(row, 10)?,
+            })
+        })
+    }
+
+    /// The memory of the tree at each look, in the order of time.
+    ///
+    /// PSS is `None` at a look where none was taken. A process whose PSS may not be read is missing in the sum (its
+    /// `note` says so), but one that vanished during the look is not a reason to throw the look away.
+    pub fn tree_memory(&self) -> Result<Vec<TreeMemory>> {
+        let sql = "SELECT time_ns, count(*), sum(rss_bytes), sum(pss_bytes) FROM sample GROUP BY time_ns ORDER BY time_ns";
+        self.rows(sql, [], |row| {
+            Ok(TreeMemory {
+                time_ns: row.get(0)?,
+                processes: unsigned(row, 1)?.unwrap_or(0),
+                rss_bytes: unsigned(row, 2)?,
+                pss_bytes: unsigned(row, 3)?,
+            })
+        })
+    }
+
+    /// All censuses in the order of time.
+    pub fn census(&self) -> Result<Vec<CategoryBytes>> {
+        self.rows("SELECT time_ns, process, category, bytes FROM census ORDER BY time_ns, rowid", [], |row| {
+            Ok(CategoryBytes {
+                time_ns: row.get(0)?,
+                process: row.get(1)?,
+                category: row.get(2)?,
+                bytes: unsigned(row, 3)?.unwrap_or(0),
+            })
+        })
+    }
+
+    /// All counters in the order of time.
+    pub fn counters(&self) -> Result<Vec<Counter>> {
+        self.rows("SELECT time_ns, process, name, value FROM counter ORDER BY time_ns, rowid", [], |row| {
+            Ok(Counter {
+                time_ns: row.get(0)?,
+                process: row.get(1)?,
+                name: row.get(2)?,
+                value: unsigned(row, 3)?.unwrap_or(0),
+            })
+        })
+    }
+
+    /// All marks in the order of time.
+    pub fn marks(&self) -> Result<Vec<Mark>> {
+        self.rows("SELECT time_ns, name, run FROM mark ORDER BY time_ns, rowid", [], |row| {
+            Ok(Mark { time_ns: row.get(0)?, name: row.get(1)?, run: row.get(2)? })
+        })
+    }
+
+    /// What the cgroup said of its memory.
+    pub fn cgroup(&self) -> Result<Vec<CgroupMemory>> {
+        let sql = "SELECT time_ns, path, current_bytes, peak_bytes FROM cgroup ORDER BY time_ns";
+        self.rows(sql, [], |row| {
+            Ok(CgroupMemory {
+                time_ns: row.get(0)?,
+                path: row.get(1)?,
+                current_bytes: unsigned(row, 2)?,
+                peak_bytes: unsigned(row, 3)?,
+            })
+        })
+    }
+
+    /// What the recording has cost up to its last moment; `None` before the first batch.
+    pub fn cost(&self) -> Result<Option<Cost>> {
+        let sql = "SELECT time_ns, cpu_s, rss_bytes, ticks, late_ticks, missed_ticks, pss_sweeps, pss_held_s, \
+                   censuses, census_s, short_lived, short_lived_cpu_s FROM cost ORDER BY rowid DESC LIMIT 1";
+        let rows = self.rows(sql, [], |row| {
+            let count = |column| Ok::<_, rusqlite::Error>(unsigned(row, column)?.unwrap_or(0));
+            Ok(Cost {
+                time_ns: row.get(0)?,
+                cpu_s: row.get(1)?,
+                rss_bytes: unsigned(row, 2)?,
+                ticks: count(3)?,
+                late_ticks: count(4)?,
+                missed_ticks: count(5)?,
+                pss_sweeps: count(6)?,
+                pss_held_s: row.get(7)?,
+                censuses: count(8)?,
+                census_s: row.get(9)?,
+                short_lived: count(10)?,
+                short_lived_cpu_s: row.get(11)?,
+            })
+        })?;
+        Ok(rows.into_iter().next())
+    }
+
+    /// The variants of an experiment.
+    pub fn variants(&self) -> Result<Vec<Variant>> {
+        self.rows("SELECT id, name, settings FROM variant ORDER BY id", [], |row| {
+            Ok(Variant { id: row.get(0)?, name: row.get(1)?, settings: row.get(2)? })
+        })
+    }
+
+    /// The runs of an experiment, in the order they were made.
+    pub fn runs(&self) -> Result<Vec<Run>> {
+        let sql = "SELECT run.id, variant, block.number, position, started_ns, ended_ns, outcome \
+                   FROM run LEFT JOIN block ON block.id = run.block ORDER BY run.id";
+        self.rows(sql, [], |row| {
+            Ok(Run {
+                id: row.get(0)?,
+                variant: row.get(1)?,
+                block: row.get(2)?,
+                position: row.get(3)?,
+                started_ns: row.get(4)?,
+                ended_ns: row.get(5)?,
+                outcome: row.get(6)?,
+            })
+        })
+    }
+
+    /// The steps of loads.
+    pub fn steps(&self) -> Result<Vec<Step>> {
+        let sql = "SELECT id, run, name, started_ns, ended_ns, parameters FROM step ORDER BY id";
+        self.rows(sql, [], |row| {
+            Ok(Step {
+                id: row.get(0)?,
+                run: row.get(1)?,
+                name: row.get(2)?,
+                started_ns: row.get(3)?,
+                ended_ns: row.get(4)?,
+                parameters: row.get(5)?,
+            })
+        })
+    }
+
+    /// The latency histograms.
+    pub fn latencies(&self) -> Result<Vec<Latency>> {
+        self.rows("SELECT step, kind, count, histogram FROM latency ORDER BY rowid", [], |row| {
+            Ok(Latency {
+                step: row.get(0)?,
+                kind: row.get(1)?,
+                count: unsigned(row, 2)?.unwrap_or(0),
+                histogram: row.get(3)?,
+            })
+        })
+    }
+
+    /// All other figures.
+    pub fn metrics(&self) -> Result<Vec<Metric>> {
+        self.rows("SELECT run, step, name, value, unit FROM metric ORDER BY rowid", [], |row| {
+            Ok(Metric {
+                run: row.get(0)?,
+                step: row.get(1)?,
+                name: row.get(2)?,
+                value: row.get(3)?,
+                unit: row.get(4)?,
+            })
+        })
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let read = || self.db.prepare(sql)?.query_map(parameters, row)?.collect::<rusqlite::Result<_>>();
+        read().map_err(|e| Error::sqlite(&self.path, "read", e))
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    let sqlite = |e| Error::sqlite(path, "read", e);
+    let open = |flags: OpenFlags| -> rusqlite::Result<Connection> {
+        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(Duration::from_secs(10))?;
+        Ok(db)
+    };
+    // Reading a file in WAL mode needs write access to the `-shm` beside it (sqlite.org/wal.html, "Read-Only
+    // Databases"). Without it (a read-only or a full disk), an exclusive reader keeps that index in memory, and the
+    // last resort reads what is in the database proper.
+    let attempts = [
+        (OpenFlags::SQLITE_OPEN_READ_WRITE, ""),
+        (OpenFlags::SQLITE_OPEN_READ_ONLY, ""),
+        (OpenFlags::SQLITE_OPEN_READ_WRITE, "PRAGMA locking_mode = EXCLUSIVE"),
+        (OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA locking_mode = EXCLUSIVE"),
+    ];
+    let mut last = None;
+    for (flags, pragma) in attempts {
+        let tried = open(flags).and_then(|db| {
+            db.execute_batch(pragma)?;
+            db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+            Ok(db)
+        });
+        match tried {
+            Ok(db) => {
+                check(path, &db)?;
+                return Ok(db);
+            }
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
+                return Err(sqlite(e));
+            }
+            Err(e) => last = Some(e),
+        }
+    }
+    Err(sqlite(last.unwrap_or(rusqlite::Error::InvalidQuery)))
+}
+
+/// That a database is a recording that this build can read.
+pub(crate) fn check(path: &Path, db: &Connection) -> Result<()> {
+    let pragma = |name| {
+        db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
+            .map_err(|e| Error::sqlite(path, "read", e))
+    };
+    let not = |reason: &str| Err(Error::NotARecording { path: path.to_owned(), reason: reason.to_owned() });
+    if pragma("application_id")? != APPLICATION_ID {
+        return not("it is an SQLite database of another program");
+    }
+    match pragma("user_version")? {
+        0 => not("its making was cut short"),
+        found if found > SCHEMA_VERSION => {
+            Err(Error::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn recording(path: &Path, db: &Connection) -> Result<Recording> {
+    let sql = "SELECT kind, tool_version, started_wall_ns, started_monotonic_ns, boot_id, writer_pid, \
+               writer_start_ticks, ended_ns, end_reason, exit_status FROM recording";
+    db.query_row(sql, [], |row| {
+        let kind: String = row.get(0)?;
+        let owner = match row.get::<_, Option<i32>>(5)? {
+            Some(pid) => Some(Owner { pid, boot_id: row.get(4)?, start_ticks: unsigned(row, 6)? }),
+            None => None,
+        };
+        Ok(Recording {
+            kind: Kind::ALL.iter().find(|(_, name)| *name == kind).map_or(Kind::Record, |&(kind, _)| kind),
+            tool_version: row.get(1)?,
+            started_wall_ns: row.get(2)?,
+            started_monotonic_ns: row.get(3)?,
+            owner,
+            ended_ns: row.get(7)?,
+            end_reason: row.get(8)?,
+            exit_status: row.get(9)?,
+        })
+    })
+    .map_err(|e| match e {
+        rusqlite::Error::QueryReturnedNoRows => {
+            Error::NotARecording { path: path.to_owned(), reason: "its making was cut short".into() }
+        }
+        e => Error::sqlite(path, "read", e),
+    })
+}
+
+/// A column that is never negative; what is, is of another program's making and not known.
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
+    Ok(row.get::<_, Option<i64>>(column)?.and_then(|value| u64::try_from(value).ok()))
+}
