@@ -38,6 +38,12 @@ pub enum Error {
         /// How many bytes were asked for.
         len: usize,
     },
+    /// The page is not resident, and reading it would make it so.
+    #[error("the page at {address:#x} is not resident and was left alone")]
+    Absent {
+        /// Where the reading started.
+        address: u64,
+    },
     /// A file of `/proc` did not look as documented.
     #[error("{what} of {pid} has an unexpected form: {line:?}. Please report this with the kernel version")]
     Malformed {
@@ -58,6 +64,9 @@ pub enum Error {
         /// What is wrong with it.
         source: Malformed,
     },
+    /// A mapped file could not be looked at.
+    #[error(transparent)]
+    Image(crate::elf::ImageError),
     /// Anything else the kernel said.
     #[error("cannot read {what} of {pid}: {source}")]
     Io {

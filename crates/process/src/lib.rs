@@ -13,22 +13,28 @@
 //! | [`environment`] | what a process was started with |
 //! | [`signal`] | asking a process to end |
 //! | [`status_page`] | what `libunbloat.so` in a process says about itself |
+//! | [`resident`] | small reads that touch resident pages only |
+//! | [`elf`] | the ELF files that it has mapped: symbols, relocations, build ID |
 //! | [`error`] | what can go wrong, with the next step |
 
+pub mod elf;
 pub mod environment;
 pub mod error;
 pub mod maps;
 pub mod memory;
 pub mod pages;
 pub mod pid;
+pub mod resident;
 pub mod signal;
 pub mod status_page;
 
+pub use elf::Image;
 pub use error::{Error, Result};
 pub use maps::{Backing, Mapping, Maps};
 pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
+pub use resident::ResidentOnly;
 
 /// The size of a page that this build knows, in bytes. Other page sizes (aarch64 with 16 or 64 KiB) are refused.
 pub const PAGE_SIZE: u64 = 4096;

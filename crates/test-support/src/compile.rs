@@ -1,0 +1,85 @@
+//! Building small C programs for a test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A C compiler and how it links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compiler {
+    /// `cc`, against the system's libc.
+    System,
+    /// `cc -static`.
+    Static,
+    /// `cc -static-pie`.
+    StaticPie,
+    /// `musl-gcc`.
+    Musl,
+    /// `cc -m32`.
+    Bits32,
+}
+
+impl Compiler {
+    fn command(self) -> Command {
+        let (program, flags): (_, &[&str]) = match self {
+            Compiler::System => ("cc", &[]),
+            Compiler::Static => ("cc", &["-static"]),
+            Compiler::StaticPie => ("cc", &["-static-pie"]),
+            Compiler::Musl => ("musl-gcc", &[]),
+            Compiler::Bits32 => ("cc", &["-m32"]),
+        };
+        let mut command = Command::new(program);
+        command.args(flags);
+        command
+    }
+}
+
+/// A program that was built; its directory goes away with the last use.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Program {
+    /// Builds `source` (C) with optimization, threads and debugging symbols stripped.
+    ///
+    /// # Panics
+    /// The compiler is missing or refuses the source: the test cannot go on.
+    #[must_use]
+    #[allow(clippy::unwrap_used, clippy::expect_used)]
+    pub fn build(compiler: Compiler, source: &str, flags: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("program.c");
+        let path = directory.path().join("program");
+        std::fs::write(&file, source).expect("the source can be written");
+        let output = compiler
+            .command()
+            .args(["-O1", "-pthread", "-s", "-o"])
+            .args([&path, &file])
+            .args(flags)
+            .output()
+            .unwrap_or_else(|e| panic!("{compiler:?} compiler: {e}. Run scripts/deps build test"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Program { path, _directory: directory }
+    }
+
+    /// The executable.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The source of one of the C programs of this crate.
+///
+/// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
+///
+/// # Panics
+/// There is no program of that name.
+#[must_use]
+pub fn c_program(name: &str) -> &'static str {
+    match name {
+        "heap" => include_str!("../c/heap.c"),
+        _ => panic!("there is no C program called {name}"),
+    }
+}
