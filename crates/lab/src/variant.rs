@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,92 @@ pub struct Variant {
     /// Debian package that has the library, for the line to deploy.
     #[serde(default)]
     pub package: Option<String>,
+}
+
+impl Variant {
+    /// The words to put in front of the server's command. `unbloat` is this program's own file.
+    #[must_use]
+    pub fn words(&self, unbloat: &Path) -> Vec<String> {
+        let mut words = self.wrapper.clone();
+        let preload = self.preload.iter().map(|library| format!("LD_PRELOAD={library}"));
+        let variables: Vec<_> =
+            self.environment.iter().map(|(k, v)| format!("{k}={v}")).chain(preload).collect();
+        if !variables.is_empty() {
+            words.push("env".to_owned());
+            words.extend(variables);
+        }
+        if let Some(policy) = &self.policy {
+            words.extend([
+                unbloat.display().to_string(),
+                "run".into(),
+                "--policy".into(),
+                policy.clone(),
+                "--".into(),
+            ]);
+        }
+        words
+    }
+
+    /// What must be true of every process of the server if the variant is what it says.
+    #[must_use]
+    pub fn claims(&self) -> Vec<Claim> {
+        let arenas = self.environment.get("MALLOC_ARENA_MAX").and_then(|n| n.parse().ok());
+        let environment = self.environment.iter().map(|(k, v)| Claim::Environment(k.clone(), v.clone()));
+        environment
+            .chain(self.preload.iter().map(|library| Claim::Mapped(library.clone())))
+            .chain(self.allocator.iter().map(|name| Claim::Allocator(name.clone())))
+            .chain(arenas.map(Claim::ArenaMax))
+            .chain(
+                self.policy
+                    .iter()
+                    .filter(|policy| *policy != "off")
+                    .map(|policy| Claim::Policy(policy.clone())),
+            )
+            .collect()
+    }
+
+    /// What to put where, one line a place. Empty for the bare control.
+    #[must_use]
+    pub fn deploy(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(policy) = &self.policy {
+            let option = if policy == "lean" { String::new() } else { format!(" --policy {policy}") };
+            lines.push(format!("Procfile    web: unbloat run{option} -- bundle exec puma"));
+            lines.push(format!("Dockerfile  ENTRYPOINT [\"unbloat\", \"run\", {}\"--\"]", quoted(&option)));
+            lines.push(format!(
+                "systemd     ExecStart=/usr/local/bin/unbloat run{option} -- bundle exec puma"
+            ));
+        }
+        let install =
+            self.package.iter().map(|package| format!("Dockerfile  RUN apt-get install -y {package}"));
+        lines.extend(install);
+        let preload = self.preload.iter().map(|library| ("LD_PRELOAD".to_owned(), library.clone()));
+        for (key, value) in self.environment.clone().into_iter().chain(preload) {
+            lines.push(format!("Dockerfile  ENV {key}={value}"));
+            lines.push(format!("systemd     Environment={key}={value}"));
+            lines.push(format!("Procfile    web: env {key}={value} bundle exec puma"));
+        }
+        lines
+    }
+}
+
+fn quoted(options: &str) -> String {
+    options.split_whitespace().map(|word| format!("\"{word}\", ")).collect()
+}
+
+/// Something that must be true of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// Started with this variable.
+    Environment(String, String),
+    /// A file of this name is mapped executable.
+    Mapped(String),
+    /// This allocator serves `malloc`.
+    Allocator(String),
+    /// glibc's limit of arenas is this.
+    ArenaMax(u64),
+    /// `libunbloat.so` runs this policy.
+    Policy(String),
 }
 
 /// The tuning that is passed on most for jemalloc under Ruby (the Rails and Fly templates, Ubicloud).
@@ -112,5 +199,26 @@ mod tests {
     fn the_control_is_bare() {
         let control = built_in("glibc").unwrap_or_default();
         assert!(control.environment.is_empty() && control.policy.is_none() && control.preload.is_none());
+    }
+
+    #[test]
+    fn words_stand_in_the_order_in_which_they_take_effect() {
+        let words =
+            |name: &str| built_in(name).unwrap_or_default().words(Path::new("/usr/bin/unbloat")).join(" ");
+        assert_eq!(words("glibc"), "");
+        assert_eq!(words("arenas=2"), "env MALLOC_ARENA_MAX=2");
+        assert_eq!(words("jemalloc"), "env LD_PRELOAD=libjemalloc.so.2");
+        assert_eq!(words("trim=major"), "/usr/bin/unbloat run --policy trim=major --");
+    }
+
+    #[test]
+    fn what_is_deployed_is_what_was_claimed() {
+        let tuned = built_in("jemalloc-tuned").unwrap_or_default();
+        assert!(tuned.claims().contains(&Claim::Allocator("jemalloc".into())));
+        let deploy = tuned.deploy().join("\n");
+        assert!(deploy.contains("apt-get install -y libjemalloc2"), "{deploy}");
+        assert!(deploy.contains("ENV LD_PRELOAD=libjemalloc.so.2"), "{deploy}");
+        let lean = built_in("lean").unwrap_or_default().deploy().join("\n");
+        assert!(lean.contains(r#"ENTRYPOINT ["unbloat", "run", "--"]"#), "{lean}");
     }
 }
