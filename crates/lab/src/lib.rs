@@ -17,6 +17,7 @@
 //! | [`recommend`] | the answer by the plan's rule |
 
 pub mod analysis;
+pub mod file;
 pub mod metric;
 pub mod plan;
 pub mod recommend;

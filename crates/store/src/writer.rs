@@ -71,6 +71,29 @@ impl Writer {
         Ok(Writer { path: path.to_owned(), db, recording, thinner: thin::Thinner::default() })
     }
 
+    /// Opens a recording that was cut short to go on with it, and becomes its owner. Its clock goes on where it
+    /// stopped; the table `clock` says when that was.
+    ///
+    /// # Errors
+    /// It is no recording, or a newer one, or somebody is writing to it.
+    pub fn resume(path: &Path) -> Result<Self> {
+        let mut writer = Self::join(path)?;
+        let running = writer.recording.ended_ns.is_none();
+        if let Some(owner) = writer.recording.owner.as_ref().filter(|owner| running && owner.is_alive()) {
+            return Err(Error::InUse { path: path.to_owned(), pid: owner.pid });
+        }
+        let now = Recording::begin(writer.recording.kind);
+        let last_ns = writer.batch(|batch| batch.last_ns())?;
+        writer.recording.started_monotonic_ns = now.started_monotonic_ns - last_ns;
+        writer.recording.owner.clone_from(&now.owner);
+        let started = writer.recording.started_monotonic_ns;
+        writer.batch(|batch| {
+            batch.clock(last_ns, now.started_wall_ns)?;
+            batch.owner(started, now.owner.as_ref())
+        })?;
+        Ok(writer)
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -209,6 +232,27 @@ impl Batch<'_> {
     fn update(&self, sql: &str, values: &[&dyn ToSql]) -> Result<()> {
         let run = || self.transaction.prepare_cached(sql)?.execute(values);
         run().map(drop).map_err(|e| Error::sqlite(self.path, "write to", e))
+    }
+
+    /// The latest moment that the file knows of.
+    fn last_ns(&self) -> Result<i64> {
+        let sql = "SELECT max(coalesce((SELECT max(time_ns) FROM sample), 0), \
+                   coalesce((SELECT max(coalesce(ended_ns, started_ns)) FROM run), 0), \
+                   coalesce((SELECT max(time_ns) FROM mark), 0)) WHERE ? = 1";
+        self.id(sql, &1)
+    }
+
+    fn owner(&self, started_monotonic_ns: i64, owner: Option<&Owner>) -> Result<()> {
+        self.update(
+            "UPDATE recording SET started_monotonic_ns = ?, writer_pid = ?, writer_start_ticks = ?, boot_id = ?, \
+             ended_ns = NULL, end_reason = NULL",
+            &[
+                &started_monotonic_ns,
+                &owner.map(|o| o.pid),
+                &owner.and_then(|o| o.start_ticks).map(integer),
+                &owner.and_then(|o| o.boot_id.clone()),
+            ],
+        )
     }
 
     /// States a fact about where the figures come from; of the whole file when `run` is `None`.
@@ -441,6 +485,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         (directory, path)
+    }
+
+    #[test]
+    fn a_file_whose_writer_died_goes_on_where_it_stopped() {
+        let (_dir, path) = file("cut.unbloat");
+        let gone = Owner { pid: 1, start_ticks: Some(1), boot_id: None };
+        let recording = Recording { owner: Some(gone), ..Recording::begin(Kind::Experiment) };
+        let mut writer = Writer::create(&path, &recording).unwrap();
+        writer.batch(|batch| batch.mark(3_600_000_000_000, "an hour in", None)).unwrap();
+        drop(writer);
+        let resumed = Writer::resume(&path).unwrap();
+        let now = resumed.now_ns().unwrap();
+        assert!((3_600_000_000_000..3_700_000_000_000).contains(&now), "{now}");
+        assert!(matches!(Writer::resume(&path), Err(Error::InUse { .. })));
     }
 
     #[test]

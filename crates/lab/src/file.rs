@@ -1,0 +1,299 @@
+//! The experiment in its recording file: its plan, its runs and what they yielded.
+//!
+//! A run is in the file from its start on; without an outcome it was cut short and does not count. So an experiment can
+//! be killed at any moment, and what is in the file with an outcome is whole.
+
+use crate::metric::{Metric, Unit};
+use crate::plan::{Plan, PlanError};
+use crate::result::{Exclusion, RunResult};
+use crate::schedule::Slot;
+use crate::variant::Variant;
+use std::collections::BTreeMap;
+use std::path::Path;
+use unbloat_store::{Kind, Metric as Row, Reader, Recording, RunId, VariantId, Writer};
+
+/// Names of facts in the table `provenance`.
+const PLAN: &str = "plan";
+const MARK: &str = "mark";
+const REPLICA: &str = "replica";
+const PROOF: &str = "proof";
+
+/// Names of figures in the table `metric`, beside those of [`Metric::name`].
+const HARNESS_CPU: &str = "harness_cpu";
+const WALL: &str = "wall";
+
+/// Why an experiment's file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The recording's own trouble.
+    #[error(transparent)]
+    Store(#[from] unbloat_store::Error),
+    /// The file holds something else.
+    #[error("{path} is a recording, but not of an experiment. `unbloat compare -o` makes one")]
+    NotAnExperiment {
+        /// The file.
+        path: String,
+    },
+    /// The file's plan is another.
+    #[error(
+        "{path} holds another plan. Give another file with -o to start anew, or the plan it was started with to go on. \
+         They differ from here: {difference:?}"
+    )]
+    OtherPlan {
+        /// The file.
+        path: String,
+        /// The first line that differs.
+        difference: String,
+    },
+    /// The plan in the file is not understood any more.
+    #[error("the plan in {path} is not understood: {source}")]
+    Plan {
+        /// The file.
+        path: String,
+        /// Why.
+        source: PlanError,
+    },
+}
+
+type Result<T> = std::result::Result<T, FileError>;
+
+/// An experiment as it lies in its file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its plan.
+    pub plan: Plan,
+    /// Runs that have ended, in the order they were made.
+    pub results: Vec<RunResult>,
+    /// Marks of the processes of runs that were cut short.
+    pub cut_short: Vec<String>,
+}
+
+/// An experiment's file, open for writing.
+#[derive(Debug)]
+pub struct ExperimentFile {
+    writer: Writer,
+    variants: Vec<VariantId>,
+}
+
+impl ExperimentFile {
+    /// Makes the file, or opens the one that is there and holds the same plan. Runs that it has stay.
+    ///
+    /// # Errors
+    /// The file holds something else or another plan, or cannot be written.
+    pub fn open(path: &Path, plan: &Plan, plan_text: &str) -> Result<(Self, Stored)> {
+        let (mut writer, stored) = if path.exists() {
+            let stored = Stored::read(path)?;
+            check_same(path, plan_text)?;
+            (Writer::resume(path)?, stored)
+        } else {
+            let mut writer = Writer::create(path, &Recording::begin(Kind::Experiment))?;
+            writer.batch(|batch| batch.provenance(None, PLAN, plan_text))?;
+            (writer, Stored { plan: plan.clone(), results: Vec::new(), cut_short: Vec::new() })
+        };
+        let all = plan.variants().map_err(|source| FileError::Plan { path: shown(path), source })?;
+        let variants = writer.batch(|batch| {
+            let add = |v: &Variant| batch.variant(&v.name, &serde_json::to_string(v).unwrap_or_default());
+            all.iter().map(add).collect()
+        })?;
+        Ok((ExperimentFile { writer, variants }, stored))
+    }
+
+    /// The recording, for the sampler and the load driver to write to.
+    pub fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    /// Nanoseconds since the recording began.
+    #[must_use]
+    pub fn now_ns(&self) -> i64 {
+        self.writer.recording().elapsed_ns()
+    }
+
+    /// Begins a run, the `position`th of its block. `mark` is what its processes carry.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(&mut self, slot: Slot, position: usize, mark: &str) -> Result<RunId> {
+        let (now, variant) = (self.now_ns(), self.variants.get(slot.variant).copied());
+        Ok(self.writer.batch(|batch| {
+            let block = batch.block(number(slot.block))?;
+            let run = batch.run(variant, Some((block, number(position))), now)?;
+            batch.provenance(Some(run), REPLICA, &slot.replica.to_string())?;
+            batch.provenance(Some(run), MARK, mark)?;
+            Ok(run)
+        })?)
+    }
+
+    /// Marks a moment of a run: the phases `load`, `idle`, `end`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn phase(&mut self, run: RunId, name: &str) -> Result<()> {
+        let now = self.now_ns();
+        Ok(self.writer.batch(|batch| batch.mark(now, name, Some(run)))?)
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(&mut self, run: RunId, result: &RunResult) -> Result<()> {
+        let now = self.now_ns();
+        let outcome = match &result.excluded {
+            None => "done".to_owned(),
+            Some(exclusion) => serde_json::to_string(exclusion).unwrap_or_default(),
+        };
+        Ok(self.writer.batch(|batch| {
+            let figures =
+                result.metrics.iter().map(|(metric, value)| (metric.name(), *value, unit(metric.unit())));
+            let own = [(HARNESS_CPU, result.harness_cpu, "share"), (WALL, result.wall_s, "s")];
+            for (name, value, unit) in figures.chain(own) {
+                let row = Row { run: Some(run), step: None, name: name.into(), value, unit: unit.into() };
+                batch.metric(&row)?;
+            }
+            result.proof.iter().try_for_each(|proof| batch.provenance(Some(run), PROOF, proof))?;
+            batch.run_ended(run, now, &outcome)
+        })?)
+    }
+
+    /// Ends the experiment.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(self, reason: &str) -> Result<()> {
+        let now = self.now_ns();
+        Ok(self.writer.finish(now, reason, None)?)
+    }
+}
+
+impl Stored {
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    /// The file is not one.
+    pub fn read(path: &Path) -> Result<Self> {
+        let reader = Reader::open(path)?;
+        if reader.recording().kind != Kind::Experiment {
+            return Err(FileError::NotAnExperiment { path: shown(path) });
+        }
+        let text = plan_text(&reader)?;
+        let plan = Plan::parse(&text).map_err(|source| FileError::Plan { path: shown(path), source })?;
+        let variants: BTreeMap<VariantId, String> =
+            reader.variants()?.into_iter().map(|v| (v.id, v.name)).collect();
+        let names: Vec<String> = plan
+            .variants()
+            .map_err(|source| FileError::Plan { path: shown(path), source })?
+            .into_iter()
+            .map(|v| v.name)
+            .collect();
+        let index = |id: Option<VariantId>| {
+            let name = variants.get(&id?)?;
+            names.iter().position(|known| known == name)
+        };
+        let rows = reader.metrics()?;
+        let (mut results, mut cut_short) = (Vec::new(), Vec::new());
+        for run in reader.runs()? {
+            let facts = reader.provenance(Some(run.id))?;
+            let fact = |name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+            let Some(outcome) = run.outcome else {
+                cut_short.extend(fact(MARK).map(str::to_owned));
+                continue;
+            };
+            let (Some(variant), Some(block)) = (index(run.variant), run.block) else { continue };
+            let replica = fact(REPLICA).and_then(|r| r.parse().ok()).unwrap_or(0);
+            let figures: Vec<&Row> = rows.iter().filter(|row| row.run == Some(run.id)).collect();
+            let figure = |name: &str| figures.iter().find(|row| row.name == name).map(|row| row.value);
+            results.push(RunResult {
+                slot: Slot { block: usize::try_from(block).unwrap_or(0), variant, replica },
+                wall_s: figure(WALL).unwrap_or_default(),
+                metrics: Metric::ALL.into_iter().filter_map(|m| Some((m, figure(m.name())?))).collect(),
+                proof: facts.iter().filter(|(n, _)| n == PROOF).map(|(_, value)| value.clone()).collect(),
+                harness_cpu: figure(HARNESS_CPU).unwrap_or_default(),
+                excluded: (outcome != "done").then(|| {
+                    serde_json::from_str(&outcome).unwrap_or(Exclusion::LoadFailed(outcome.clone()))
+                }),
+            });
+        }
+        Ok(Stored { plan, results, cut_short })
+    }
+}
+
+fn plan_text(reader: &Reader) -> Result<String> {
+    let facts = reader.provenance(None)?;
+    let plan = facts.into_iter().find(|(name, _)| name == PLAN).map(|(_, value)| value);
+    plan.ok_or_else(|| FileError::NotAnExperiment { path: shown(reader.path()) })
+}
+
+fn check_same(path: &Path, text: &str) -> Result<()> {
+    let stored = plan_text(&Reader::open(path)?)?;
+    if stored == text {
+        return Ok(());
+    }
+    let mut lines = text.lines().zip(stored.lines());
+    let difference = lines.find(|(new, old)| new != old).map_or("the end of the shorter one", |(new, _)| new);
+    Err(FileError::OtherPlan { path: shown(path), difference: difference.to_owned() })
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "bytes",
+        Unit::Seconds => "s",
+        Unit::PerSecond => "1/s",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::analysis::tests::runs;
+
+    const PLAN: &str = r#"
+title = "two"
+compare = ["glibc", "arenas=2"]
+[server]
+start = ["true"]
+ready = { line = "ready" }
+[load]
+driver = "own"
+"#;
+
+    #[test]
+    fn what_was_written_is_read_back_and_a_run_without_end_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.unbloat");
+        let plan = Plan::parse(PLAN).unwrap();
+        let mut results = runs(2, &[(1.0, 1.0), (0.5, 1.0)]);
+        results[1].excluded = Some(Exclusion::Dirty("3 lost".into()));
+        results[2].proof = vec!["libjemalloc.so.2 is mapped".into()];
+        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN).unwrap();
+        assert!(stored.results.is_empty());
+        for (position, result) in results.iter().enumerate() {
+            let run = file.begin(result.slot, position, "mark").unwrap();
+            file.end(run, result).unwrap();
+        }
+        file.begin(results[0].slot, 9, "cut").unwrap();
+        drop(file);
+        let stored = Stored::read(&path).unwrap();
+        assert_eq!((stored.results, stored.cut_short), (results, vec!["cut".to_owned()]));
+    }
+
+    #[test]
+    fn another_plan_is_refused_with_the_line_that_differs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.unbloat");
+        let plan = Plan::parse(PLAN).unwrap();
+        ExperimentFile::open(&path, &plan, PLAN).unwrap().0.finish("done").unwrap();
+        let other = PLAN.replace("\"two\"", "\"three\"");
+        let error = ExperimentFile::open(&path, &plan, &other).unwrap_err().to_string();
+        assert!(error.contains("three"), "{error}");
+    }
+}
