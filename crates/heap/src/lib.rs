@@ -7,6 +7,7 @@
 pub mod glibc;
 pub mod iec;
 pub mod model;
+pub mod ruby;
 pub mod verdict;
 
 pub use iec::Iec;

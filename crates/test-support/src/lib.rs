@@ -4,9 +4,11 @@
 //! A [`Target`] owns its process: dropping it kills and reaps that process and nothing else.
 
 mod compile;
+mod ruby;
 mod target;
 
 pub use compile::{Compiler, Program, c_program};
+pub use ruby::ruby;
 pub use target::Target;
 
 /// The path of a shared library of the system by its file name, searched where Debian and others put libraries.

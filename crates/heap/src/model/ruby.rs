@@ -73,8 +73,14 @@ pub struct SizePool {
     pub slots: u64,
     /// Slots with an object.
     pub live_slots: u64,
+    /// Slots that could not be read: their pages are swapped out or were never touched.
+    pub unread_slots: u64,
     /// Pages whose slots are all free.
     pub empty_pages: u64,
+    /// Pages in the tomb: empty, not used for new objects while eden has room. 0 from 3.4 on, which has no tomb.
+    pub tomb_pages: u64,
+    /// Slots on tomb pages.
+    pub tomb_slots: u64,
 }
 
 /// The CRuby heap of a process.
@@ -86,8 +92,12 @@ pub struct RubyHeap {
     pub page_bytes: u64,
     /// One entry a slot size, ascending.
     pub pools: Vec<SizePool>,
+    /// Pages that belong to no size pool: the list of empty pages that 3.4 and later keep.
+    pub unassigned_pages: u64,
     /// Live slots by type.
     pub objects: Vec<(RubyType, u64)>,
+    /// Internal objects by kind, by CRuby's name without `imemo_` (`enum imemo_type`, internal/imemo.h).
+    pub imemos: Vec<(&'static str, u64)>,
     /// Malloc bytes by the type of the Ruby object that owns them; `None` when this version's layouts are not known.
     pub malloc_owned: Option<Vec<(RubyType, u64)>>,
     /// Pages that would be empty if all live slots of a pool were packed together.
@@ -97,13 +107,34 @@ pub struct RubyHeap {
 }
 
 impl RubyHeap {
-    /// Heap pages of all pools.
+    /// Heap pages, in a pool or not: `GC.stat[:heap_allocated_pages]`.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.pools.iter().map(|pool| pool.pages).sum()
+        self.unassigned_pages + self.pools.iter().map(|pool| pool.pages).sum::<u64>()
     }
 
-    /// Slots of all pools.
+    /// Pages in use for objects: `GC.stat[:heap_eden_pages]`.
+    #[must_use]
+    pub fn eden_pages(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.pages - pool.tomb_pages).sum()
+    }
+
+    /// Live slots over slots in eden pages: how well the pages in use are filled. `None` without such slots.
+    #[must_use]
+    pub fn slot_use(&self) -> Option<f64> {
+        let slots: u64 = self.pools.iter().map(|pool| pool.slots - pool.tomb_slots).sum();
+        (slots > 0).then(|| self.live_slots() as f64 / slots as f64)
+    }
+
+    /// Eden pages over sorted length: how many of the places in the list of pages are in use for objects. `None` where
+    /// the sorted length is not known.
+    #[must_use]
+    pub fn page_use(&self) -> Option<f64> {
+        let places = self.sorted_length.filter(|&places| places > 0)?;
+        Some(self.eden_pages() as f64 / places as f64)
+    }
+
+    /// Slots of all pools: `GC.stat[:heap_available_slots]`.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.pools.iter().map(|pool| pool.slots).sum()

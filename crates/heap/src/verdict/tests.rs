@@ -85,8 +85,13 @@ fn a_lean_process_is_told_so_and_left_alone() {
 fn free_slots_that_compaction_could_free_name_the_call_of_that_ruby() {
     let bytes = [(Category::RubyLive(RubyType::String), 40 * MIB), (Category::RubyFree, 30 * MIB)];
     let mut report = report(1, &bytes, 1);
-    let pool =
-        SizePool { slot_bytes: 40, pages: 1120, slots: 1_835_008, live_slots: 1_048_576, empty_pages: 0 };
+    let pool = SizePool {
+        slot_bytes: 40,
+        pages: 1120,
+        slots: 1_835_008,
+        live_slots: 1_048_576,
+        ..SizePool::default()
+    };
     let heap = |version: &str| RubyHeap {
         version: version.into(),
         page_bytes: 65536,

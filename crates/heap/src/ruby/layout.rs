@@ -1,0 +1,94 @@
+//! Where CRuby keeps what, by version: the structures of the garbage collector that are read from outside.
+//!
+//! All offsets are those of LP64 Linux. Sources are CRuby's own files at the release tags named below; the structures
+//! did not change between the patch releases of a minor version. Nothing here is believed without a structural check
+//! at run time ([`super::pages`], [`super::objspace`]).
+
+use super::RubyVersion;
+
+/// The shape of heap pages (`struct heap_page` and `struct heap_page_body`): `gc.c` up to 3.3,
+/// `gc/default/default.c` from 3.4 on. Offsets are bytes into `struct heap_page`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageLayout {
+    /// `HEAP_PAGE_ALIGN`: bodies lie at multiples of it.
+    pub page_bytes: u64,
+    /// `HEAP_PAGE_SIZE`: 40 bytes less in 2.7, which left them to malloc's header of the next chunk
+    /// (`REQUIRED_SIZE_BY_MALLOC`).
+    pub body_bytes: u64,
+    /// `slot_size`; before 3.1 all slots have [`RVALUE_BYTES`].
+    pub slot_size: Option<usize>,
+    /// `total_slots`.
+    pub total_slots: usize,
+    /// `free_slots`.
+    pub free_slots: usize,
+    /// `flags`, whose bit 3 is `in_tomb` up to 3.3; 3.4 has no tomb but a list of empty pages.
+    pub tomb_flags: Option<usize>,
+    /// `size_pool` (3.1 to 3.3) or `heap` (from 3.4 on): a pointer into `rb_objspace_t`.
+    pub pool: Option<usize>,
+    /// `body`, from 3.4 on.
+    pub body: Option<usize>,
+    /// `start`: the first slot.
+    pub start: usize,
+    /// `page_node`: next and previous page of the same heap; the list's head lies in `rb_objspace_t`.
+    pub node: usize,
+}
+
+/// `sizeof(RVALUE)`, the smallest slot, in all versions.
+pub const RVALUE_BYTES: u64 = 40;
+/// Bytes of `struct heap_page` that are read: the longest shape up to the end of `page_node`.
+pub const PAGE_HEAD_BYTES: usize = 72;
+/// `in_tomb` in `struct heap_page`'s flags (`before_sweep`, `has_remembered_objects`, `has_uncollectible…`, `in_tomb`).
+pub const IN_TOMB: u32 = 1 << 3;
+
+/// v2_7_8 gc.c:832-845; pages come from `posix_memalign`, so they lie inside malloc chunks.
+const PAGE_2_7: PageLayout = PageLayout { body_bytes: (16 << 10) - 40, ..PAGE_3_0 };
+/// v3_0_7 gc.c:813-825; likewise inside malloc chunks.
+const PAGE_3_0: PageLayout = PageLayout {
+    page_bytes: 16 << 10,
+    body_bytes: 16 << 10,
+    slot_size: None,
+    total_slots: 0,
+    free_slots: 2,
+    tomb_flags: Some(8),
+    pool: None,
+    body: None,
+    start: 24,
+    node: 40,
+};
+/// v3_1_2 gc.c:855-903; from here on pages have mappings of their own.
+const PAGE_3_1: PageLayout = PageLayout {
+    page_bytes: 16 << 10,
+    body_bytes: 16 << 10,
+    slot_size: Some(0),
+    total_slots: 2,
+    free_slots: 4,
+    tomb_flags: Some(12),
+    pool: Some(16),
+    body: None,
+    start: 32,
+    node: 48,
+};
+/// v3_2_11 gc.c:882-962: no `pinned_slots`, so the flags lie four bytes earlier.
+const PAGE_3_2: PageLayout =
+    PageLayout { page_bytes: 64 << 10, body_bytes: 64 << 10, tomb_flags: Some(8), ..PAGE_3_1 };
+/// v3_3_8 gc.c:961-1045.
+const PAGE_3_3: PageLayout = PageLayout { tomb_flags: Some(12), ..PAGE_3_2 };
+/// v3_4_9 gc/default/default.c:609-730 and v4.0.5 gc/default/default.c:648-771.
+const PAGE_3_4: PageLayout = PageLayout { tomb_flags: None, body: Some(32), start: 40, node: 56, ..PAGE_3_3 };
+
+/// The shapes to try when the version is not known, the strictest first.
+pub const PAGE_LAYOUTS: [PageLayout; 6] = [PAGE_3_4, PAGE_3_3, PAGE_3_2, PAGE_3_1, PAGE_3_0, PAGE_2_7];
+
+/// The shape of heap pages in a version; `None` for one that this build does not know.
+#[must_use]
+pub fn pages_of(version: RubyVersion) -> Option<PageLayout> {
+    Some(match (version.major, version.minor) {
+        (2, 7) => PAGE_2_7,
+        (3, 0) => PAGE_3_0,
+        (3, 1) => PAGE_3_1,
+        (3, 2) => PAGE_3_2,
+        (3, 3) => PAGE_3_3,
+        (3, 4) | (4, 0) => PAGE_3_4,
+        _ => return None,
+    })
+}

@@ -1,0 +1,52 @@
+//! The CRuby heap of a live process, read from outside.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`version`] | which Ruby it is |
+//! | [`layout`] | where that Ruby keeps what: the table to extend for a new version |
+//! | [`pages`] | finding the heap's pages by their structure |
+//! | [`slots`] | what the slots hold: live or free, by type |
+//!
+//! The flow: [`HeapPages::find`] yields the pages (whose bodies no other walker may claim), [`slots::walk`] reads them
+//! once and counts.
+
+pub mod layout;
+pub mod pages;
+pub mod slots;
+pub mod version;
+mod words;
+
+pub use pages::{HeapPage, HeapPages};
+pub use version::RubyVersion;
+
+use unbloat_process::{Maps, Memory, Pid, Result};
+
+/// Heap pages from which on a process is taken for a Ruby although no mapped file says so; a fresh one has dozens.
+const CONVINCING_PAGES: usize = 8;
+
+/// A CRuby in a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruby {
+    /// Its version; `None` when only its heap gives it away.
+    pub version: Option<RubyVersion>,
+    /// The pages of its heap; none while it starts or when its layout is not known.
+    pub pages: Option<HeapPages>,
+}
+
+impl Ruby {
+    /// Looks for a CRuby in a process. Read through a view that touches resident pages only.
+    ///
+    /// # Errors
+    /// The process is gone or may not be looked at.
+    pub fn find(memory: &dyn Memory, maps: &Maps, pid: Pid) -> Result<Option<Self>> {
+        let version = RubyVersion::of_symbol(pid, maps);
+        let layout = version.and_then(layout::pages_of);
+        let pages = HeapPages::find(memory, maps, layout)?;
+        let convincing = pages.as_ref().is_some_and(|found| found.pages.len() >= CONVINCING_PAGES);
+        if version.is_none() && !convincing {
+            return Ok(None);
+        }
+        let version = version.or_else(|| RubyVersion::of_description(pid, maps));
+        Ok(Some(Ruby { version, pages }))
+    }
+}
