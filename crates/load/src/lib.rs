@@ -1,1 +1,25 @@
 //! Load drivers: Action Cable broadcast, HTTP, Sidekiq jobs; schedules; latency histograms.
+//!
+//! Each driver takes a plan, runs it in the calling thread and returns an outcome with distributions, counts and the
+//! generator's own account: [`cable`]. None of them prints; a [`Progress`] follows them.
+
+pub mod cable;
+mod clock;
+mod fault;
+mod generator;
+mod latency;
+mod net;
+mod progress;
+mod schedule;
+mod ws;
+
+pub use fault::Faults;
+pub use generator::Generator;
+pub use latency::{Latency, Summary};
+pub use progress::{Live, Progress, Silent};
+
+impl serde::Serialize for Latency {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.summary().serialize(serializer)
+    }
+}

@@ -1,0 +1,220 @@
+//! The broadcast driver: thousands of WebSocket clients in one thread, and how long a broadcast takes until the last of them
+//! has it.
+//!
+//! A run goes in steps. Each adds clients ([`pool`]), waits until they are subscribed, broadcasts from random ones at the
+//! plan's pace ([`load`]), and books every delivery ([`tally`]). What the bytes mean is in [`wire`], a client in
+//! [`connection`].
+
+mod connection;
+mod load;
+mod outcome;
+mod plan;
+mod pool;
+mod tally;
+mod wire;
+
+pub use crate::net::limit::FileLimit;
+pub use crate::net::target::TargetError;
+pub use crate::net::tls::{Trust, TrustError};
+pub use crate::schedule::Arrivals;
+pub use outcome::{Outcome, Problem, Step};
+pub use plan::{Pace, Plan, PlanError, Protocol};
+
+use crate::fault::Faults;
+use crate::generator::CpuMeter;
+use crate::latency::Latency;
+use crate::net::limit;
+use crate::progress::{Live, Progress};
+use load::Load;
+use pool::Pool;
+use std::time::Duration;
+
+/// Failed attempts after which a run without a single subscribed client is given up.
+const HOPELESS: u64 = 50;
+/// How often the follower is told how far the run is.
+const TELL_NS: u64 = 250_000_000;
+
+/// Why a run could not take place. What happens to single clients is no error of the run but counted in its [`Outcome`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The plan makes no sense.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The server cannot be reached.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// Too many clients for this process.
+    #[error(transparent)]
+    Files(#[from] FileLimit),
+    /// Not one client could subscribe.
+    #[error("no client could subscribe at {url}: {}", in_words(.faults))]
+    Nobody {
+        /// As given.
+        url: String,
+        /// What they met.
+        faults: Faults,
+    },
+    /// The system refused something that it does not refuse otherwise.
+    #[error("the operating system refused to wait for events: {0}")]
+    System(std::io::Error),
+}
+
+fn in_words(faults: &Faults) -> String {
+    let all: Vec<String> =
+        faults.iter().map(|(class, count, example)| format!("{example} ({class} × {count})")).collect();
+    if all.is_empty() { "the run was ended before".to_owned() } else { all.join("; ") }
+}
+
+/// Carries out a plan in the calling thread; `on_step` gets each step as it ends.
+///
+/// # Errors
+/// See [`Error`].
+pub fn run(
+    plan: &Plan,
+    progress: &mut impl Progress,
+    mut on_step: impl FnMut(&Step),
+) -> Result<Outcome, Error> {
+    plan.check()?;
+    limit::allow(u64::from(plan.clients))?;
+    let run = rand::random::<u32>();
+    let mut runner =
+        Runner { plan, pool: Pool::new(plan, run)?, load: Load::new(plan.seed), progress, told_ns: 0 };
+    let cpu = CpuMeter::start();
+    let (mut late, mut read_lag) = (Latency::new(), Latency::new());
+    let mut steps = Vec::new();
+    for clients in plan.steps() {
+        let (step, lag) = runner.step(clients)?;
+        late.merge(&runner.load.late);
+        read_lag.merge(&lag);
+        on_step(&step);
+        steps.push(step);
+        if runner.progress.interrupted() || runner.pool.subscribed.count() == 0 {
+            break;
+        }
+    }
+    runner.hold()?;
+    let interrupted = runner.progress.interrupted();
+    runner.pool.close();
+    Ok(Outcome { steps, generator: cpu.report(&late, &read_lag), interrupted })
+}
+
+/// A run under way.
+struct Runner<'a, P> {
+    plan: &'a Plan,
+    pool: Pool,
+    load: Load,
+    progress: &'a mut P,
+    told_ns: u64,
+}
+
+impl<P: Progress> Runner<'_, P> {
+    /// One step: its figures, and how long data waited to be read.
+    fn step(&mut self, clients: u32) -> Result<(Step, Latency), Error> {
+        self.progress.phase(&format!("connecting up to {clients} clients"));
+        self.connect(clients)?;
+        if self.pool.subscribed.count() == 0 {
+            let faults = self.pool.take_report().faults;
+            return Err(Error::Nobody { url: self.plan.url.clone(), faults });
+        }
+        self.idle(self.plan.pause)?;
+        // Connecting is not what the generator is judged by.
+        let connecting = self.pool.take_report();
+        let clients = self.pool.subscribed.count();
+        self.progress.phase(&format!("broadcasting to {clients} clients"));
+        let cpu = CpuMeter::start();
+        let began_ns = self.pool.clock.now_ns();
+        self.load.begin(self.plan.pace, self.plan.sample, began_ns);
+        self.broadcast()?;
+        let ended_ns = self.load.last_receipt_ns;
+        let generator = cpu.report(&self.load.late, &self.pool.report().read_lag);
+        if self.plan.sample > 0 {
+            self.idle(self.plan.settle)?;
+        }
+        let report = self.pool.take_report();
+        let mut step = Step::new(clients, self.load.tally.take());
+        step.connect = connecting.connect;
+        step.errors.merge(&connecting.faults);
+        step.errors.merge(&report.faults);
+        step.disconnects = connecting.disconnects + report.disconnects;
+        step.duration_s = Duration::from_nanos(ended_ns - began_ns).as_secs_f64();
+        step.generator = generator;
+        step.acks_ns = std::mem::take(&mut self.load.acks_ns);
+        Ok((step, report.read_lag))
+    }
+
+    fn connect(&mut self, clients: u32) -> Result<(), Error> {
+        loop {
+            while self.pool.begun() < clients && self.pool.opening() < self.plan.connecting {
+                self.pool.open(&mut self.load);
+            }
+            let begun = self.pool.begun();
+            let failed = u64::from(begun - self.pool.opening() - self.pool.subscribed.count());
+            let hopeless = self.pool.subscribed.count() == 0 && failed >= HOPELESS;
+            if hopeless || self.progress.interrupted() || (begun == clients && self.pool.opening() == 0) {
+                return Ok(());
+            }
+            self.pool.turn(None, &mut self.load)?;
+            self.tell(|runner| Live {
+                done: u64::from(runner.pool.subscribed.count()),
+                total: u64::from(clients),
+                latency: Some(("connect", runner.pool.report().connect.summary())),
+                errors: runner.pool.report().faults.total(),
+            });
+        }
+    }
+
+    /// Sends the step's broadcasts and waits until all has arrived or the time is up.
+    fn broadcast(&mut self) -> Result<(), Error> {
+        let timeout_ns = self.plan.timeout.as_nanos() as u64;
+        loop {
+            let now_ns = self.pool.clock.now_ns();
+            self.load.write_off(now_ns.saturating_sub(timeout_ns), now_ns);
+            if self.progress.interrupted() {
+                self.load.stop();
+                self.load.write_off(u64::MAX, now_ns);
+            }
+            self.load.pump(&mut self.pool, now_ns);
+            if self.load.remaining() == 0 && self.load.tally.is_settled() {
+                return Ok(());
+            }
+            let overdue_ns = self.load.tally.oldest_sent_ns().map(|sent_ns| sent_ns + timeout_ns + 1);
+            let deadline_ns = self.load.due_ns().into_iter().chain(overdue_ns).min();
+            self.pool.turn(deadline_ns, &mut self.load)?;
+            self.tell(|runner| Live {
+                done: runner.load.tally.counts().messages - runner.load.tally.open() as u64,
+                total: u64::from(runner.plan.sample),
+                latency: Some(("fan-out", runner.load.tally.counts().fan_out.summary())),
+                errors: runner.pool.report().faults.total(),
+            });
+        }
+    }
+
+    /// Lets time pass, with all connections attended to.
+    fn idle(&mut self, time: Duration) -> Result<(), Error> {
+        let end_ns = self.pool.clock.now_ns() + time.as_nanos() as u64;
+        while self.pool.clock.now_ns() < end_ns && !self.progress.interrupted() {
+            self.pool.turn(Some(end_ns), &mut self.load)?;
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self) -> Result<(), Error> {
+        if !self.plan.hold.is_zero() {
+            self.progress.phase(&format!("holding {} idle clients", self.pool.subscribed.count()));
+            self.idle(self.plan.hold)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, live: impl FnOnce(&Self) -> Live) {
+        let now_ns = self.pool.clock.now_ns();
+        if now_ns - self.told_ns >= TELL_NS {
+            self.told_ns = now_ns;
+            let live = live(self);
+            self.progress.live(&live);
+        }
+    }
+}

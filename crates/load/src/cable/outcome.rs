@@ -1,0 +1,269 @@
+//! What a broadcast run found.
+
+use super::tally::Counts;
+use crate::fault::Faults;
+use crate::generator::{Generator, SATURATED};
+use crate::latency::Latency;
+use serde::Serialize;
+use std::fmt;
+
+/// A generator that is late by more than this, and by more than [`LATE_SHARE`] of the median fan-out time, taints the run.
+const LATE_NS: u64 = 1_000_000;
+/// See [`LATE_NS`].
+const LATE_SHARE: f64 = 0.10;
+
+/// The figures of one step.
+#[derive(Debug, Clone, Serialize)]
+pub struct Step {
+    /// Clients that were subscribed when the broadcasts began.
+    pub clients: u32,
+    /// From opening the TCP connection until the subscription was confirmed, for those that this step added.
+    pub connect: Latency,
+    /// From sending a broadcast until its sender has the acknowledgement.
+    pub ack: Latency,
+    /// From sending a broadcast until one subscriber has it, for each subscriber.
+    pub delivery: Latency,
+    /// From sending a broadcast until the last subscriber has it, for the broadcasts that reached all.
+    pub fan_out: Latency,
+    /// Broadcasts sent.
+    pub messages: u64,
+    /// Deliveries that there should have been: for each broadcast, those subscribed when it was sent.
+    pub expected: u64,
+    /// Deliveries that came in time. `received + lost = expected`.
+    pub received: u64,
+    /// Deliveries that did not come in time, or never.
+    pub lost: u64,
+    /// Deliveries that came again.
+    pub duplicated: u64,
+    /// Deliveries that came after they were counted as lost (in this step or an earlier one).
+    pub late: u64,
+    /// Clients that were subscribed and are gone.
+    pub disconnects: u64,
+    /// What went wrong, by class.
+    pub errors: Faults,
+    /// Time of the broadcasts, from the first one to the last delivery, in seconds.
+    pub duration_s: f64,
+    /// The generator while it sent this step's broadcasts.
+    pub generator: Generator,
+    /// Acknowledgement times as they came, in nanoseconds, for the classic figures. Only in a classic run.
+    #[serde(skip)]
+    pub(crate) acks_ns: Vec<u64>,
+}
+
+/// The whole run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Its steps, in order.
+    pub steps: Vec<Step>,
+    /// The generator over the whole run, connecting included.
+    pub generator: Generator,
+    /// Whether the user ended it early.
+    pub interrupted: bool,
+}
+
+/// Why the figures of a run are not to be trusted as they stand.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Problem {
+    /// Deliveries are missing.
+    Lost {
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        expected: u64,
+    },
+    /// Deliveries came more than once.
+    Duplicated(u64),
+    /// Something went wrong.
+    Errors {
+        /// Its class.
+        class: String,
+        /// How often.
+        count: u64,
+        /// In words, once.
+        example: String,
+    },
+    /// The generator used all of its core.
+    Saturated {
+        /// In the step with so many clients.
+        clients: u32,
+        /// Share of a core.
+        cpu_share: f64,
+    },
+    /// The generator was late.
+    Late {
+        /// In the step with so many clients.
+        clients: u32,
+        /// By so much at the 99th percentile, in nanoseconds.
+        late_p99_ns: u64,
+    },
+    /// The user ended the run early.
+    Interrupted,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost { lost, expected } => write!(f, "{lost} of {expected} deliveries were lost"),
+            Self::Duplicated(count) => write!(f, "{count} deliveries came more than once"),
+            Self::Errors { class, count, example } => write!(f, "{class} × {count}: {example}"),
+            Self::Saturated { clients, cpu_share } => write!(
+                f,
+                "the generator itself was the limit at {clients} clients ({:.0} % of its core): the times include its own",
+                cpu_share * 100.0
+            ),
+            Self::Late { clients, late_p99_ns } => write!(
+                f,
+                "the generator was late at {clients} clients ({:.1} ms at the 99th percentile): give it a core of its own",
+                *late_p99_ns as f64 / 1e6
+            ),
+            Self::Interrupted => write!(f, "the run was ended early"),
+        }
+    }
+}
+
+impl Step {
+    pub(crate) fn new(clients: u32, counts: Counts) -> Self {
+        let mut errors = Faults::default();
+        for _ in 0..counts.unacknowledged {
+            errors.add("ack_missing", || "a broadcast was not acknowledged to its sender".to_owned());
+        }
+        for _ in 0..counts.unexpected {
+            errors.add("unexpected_delivery", || "a message came to a client that it was not for".to_owned());
+        }
+        Self {
+            clients,
+            connect: Latency::new(),
+            ack: counts.ack,
+            delivery: counts.delivery,
+            fan_out: counts.fan_out,
+            messages: counts.messages,
+            expected: counts.expected,
+            received: counts.received,
+            lost: counts.lost,
+            duplicated: counts.duplicated,
+            late: counts.late,
+            disconnects: 0,
+            errors,
+            duration_s: 0.0,
+            generator: Generator::default(),
+            acks_ns: Vec::new(),
+        }
+    }
+
+    /// Deliveries per second while the broadcasts lasted.
+    pub fn deliveries_per_s(&self) -> f64 {
+        if self.duration_s > 0.0 { self.received as f64 / self.duration_s } else { 0.0 }
+    }
+
+    /// The line that `websocket-bench` prints for a step, with its definition of a percentile (the value at index
+    /// `p·n/100` of the sorted times, `benchmark/stat.go`) and its whole milliseconds. `None` if this was no classic run.
+    pub fn classic_line(&self) -> Option<String> {
+        let mut sorted = self.acks_ns.clone();
+        sorted.sort_unstable();
+        let ms = |index: usize| sorted.get(index).map(|ns| (ns + 500_000) / 1_000_000);
+        let rank = |percent: usize| percent * sorted.len() / 100;
+        let (p95, min, median, max) =
+            (ms(rank(95))?, ms(0)?, ms(rank(50))?, ms(sorted.len().checked_sub(1)?)?);
+        Some(format!(
+            "clients: {:5}    95per-rtt: {p95:3}ms    min-rtt: {min:3}ms    median-rtt: {median:3}ms    max-rtt: {max:3}ms",
+            self.clients
+        ))
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.lost > 0 {
+            problems.push(Problem::Lost { lost: self.lost, expected: self.expected });
+        }
+        if self.duplicated > 0 {
+            problems.push(Problem::Duplicated(self.duplicated));
+        }
+        if self.messages > 0 && self.generator.cpu_share > SATURATED {
+            problems.push(Problem::Saturated { clients: self.clients, cpu_share: self.generator.cpu_share });
+        }
+        let tolerated = self
+            .fan_out
+            .quantile_ns(0.5)
+            .map_or(0.0, |median| median as f64 * LATE_SHARE)
+            .max(LATE_NS as f64);
+        if let Some(late_p99_ns) = self.generator.late_p99_ns.filter(|&late| late as f64 > tolerated) {
+            problems.push(Problem::Late { clients: self.clients, late_p99_ns });
+        }
+        problems
+    }
+}
+
+impl Outcome {
+    /// Why the run is not clean; empty if it is.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = self.steps.iter().flat_map(Step::problems).collect();
+        for (class, count, example) in self.errors().iter() {
+            problems.push(Problem::Errors { class: class.to_owned(), count, example: example.to_owned() });
+        }
+        if self.interrupted {
+            problems.push(Problem::Interrupted);
+        }
+        problems
+    }
+
+    /// Whether every delivery came once and in time, nothing went wrong, and the generator was not the limit.
+    pub fn is_clean(&self) -> bool {
+        self.problems().is_empty()
+    }
+
+    /// What went wrong in all steps, by class.
+    pub fn errors(&self) -> Faults {
+        let mut all = Faults::default();
+        self.steps.iter().for_each(|step| all.merge(&step.errors));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_classic_line_has_the_classic_percentile() {
+        let mut step = Step::new(1_000, Counts::default());
+        assert_eq!(step.classic_line(), None);
+        // With 20 samples the 95th percentile of websocket-bench is the maximum: 95·20/100 = 19, the last index.
+        step.acks_ns = (1..=20).map(|ms| ms * 1_000_000).collect();
+        assert_eq!(
+            step.classic_line().unwrap(),
+            "clients:  1000    95per-rtt:  20ms    min-rtt:   1ms    median-rtt:  11ms    max-rtt:  20ms"
+        );
+    }
+
+    #[test]
+    fn every_reason_not_to_trust_a_run_is_named() {
+        let mut step = Step::new(
+            10,
+            Counts { messages: 5, expected: 50, received: 49, lost: 1, duplicated: 2, ..Counts::default() },
+        );
+        step.generator = Generator { cpu_share: 0.97, late_p99_ns: Some(3_000_000), ..Generator::default() };
+        step.errors.add("reset", || "connection reset by peer".to_owned());
+        let outcome = Outcome { steps: vec![step], generator: Generator::default(), interrupted: true };
+        let text: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            [
+                "1 of 50 deliveries were lost",
+                "2 deliveries came more than once",
+                "the generator itself was the limit at 10 clients (97 % of its core): the times include its own",
+                "the generator was late at 10 clients (3.0 ms at the 99th percentile): give it a core of its own",
+                "reset × 1: connection reset by peer",
+                "the run was ended early",
+            ]
+        );
+    }
+
+    #[test]
+    fn lateness_that_is_small_beside_the_fan_out_does_not_taint() {
+        let mut step = Step::new(10, Counts { messages: 1, ..Counts::default() });
+        step.fan_out.record_ns(100_000_000);
+        step.generator.late_p99_ns = Some(3_000_000);
+        assert_eq!(step.problems(), []);
+    }
+}

@@ -1,0 +1,224 @@
+//! What a broadcast run is asked to do.
+
+use crate::net::tls::Trust;
+use crate::schedule::Arrivals;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What is spoken over the WebSocket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// `actioncable-v1-json`: Rails.
+    #[default]
+    ActionCable,
+    /// `actioncable-v1-ext-json`: AnyCable's, whose clients answer pings.
+    ActionCableExt,
+    /// The plain JSON messages of the websocket-shootout.
+    Json,
+    /// Phoenix channels, as the websocket-shootout uses them.
+    Phoenix,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ActionCable, Self::ActionCableExt, Self::Json, Self::Phoenix];
+
+    /// The subprotocol of the upgrade, where there is one.
+    pub(crate) fn subprotocol(self) -> Option<&'static str> {
+        match self {
+            Self::ActionCable => Some("actioncable-v1-json"),
+            Self::ActionCableExt => Some("actioncable-v1-ext-json"),
+            Self::Json | Self::Phoenix => None,
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ActionCable => "actioncable-v1-json",
+            Self::ActionCableExt => "actioncable-v1-ext-json",
+            Self::Json => "json",
+            Self::Phoenix => "phoenix",
+        })
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = Self::ALL.map(|protocol| protocol.to_string()).join(", ");
+        let found = Self::ALL.into_iter().find(|protocol| protocol.to_string() == text);
+        found.ok_or_else(|| format!("'{text}' is not one of the protocols {names}"))
+    }
+}
+
+/// When the next broadcast is sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// Closed loop: so many broadcasts are under way at once; the next one is sent when one has reached its last subscriber.
+    Closed {
+        /// How many.
+        in_flight: u32,
+    },
+    /// The closed loop of `websocket-bench`: the next one is sent when the sender has its acknowledgement.
+    Classic {
+        /// How many.
+        in_flight: u32,
+    },
+    /// Open loop: at intended times, whatever the server does. Latencies count from the intended time.
+    Open {
+        /// Broadcasts per second on average.
+        per_second: f64,
+        /// How the intended times lie.
+        arrivals: Arrivals,
+    },
+}
+
+/// A broadcast run: connect clients in steps, and at each step broadcast from random ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// `ws://` or `wss://`.
+    pub url: String,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Clients at the end.
+    pub clients: u32,
+    /// Clients that each step adds.
+    pub step: u32,
+    /// Broadcasts in each step; 0 only connects.
+    pub sample: u32,
+    /// When they are sent.
+    pub pace: Pace,
+    /// Bytes of padding in each message.
+    pub payload: usize,
+    /// Subscription identifier (Action Cable: a JSON object with `channel`; Phoenix: the topic).
+    pub identifier: String,
+    /// The action that broadcasts (Action Cable) or the event (Phoenix).
+    pub action: String,
+    /// Replaces the message: a JSON text with `{{id}}` somewhere in a string and, if wanted, `{{padding}}`.
+    pub data: Option<String>,
+    /// What tells the sender's acknowledgement from a delivery: a text in it. `None`: the server sends no acknowledgement.
+    pub ack: Option<String>,
+    /// Headers of the upgrade request (`Origin`, `Cookie`, `Authorization`).
+    pub headers: Vec<(String, String)>,
+    /// Which certificates are believed.
+    pub trust: Trust,
+    /// Local addresses that connections come from, in turn; empty: the system's choice.
+    pub sources: Vec<IpAddr>,
+    /// Connections being opened at once.
+    pub connecting: u32,
+    /// How long a connection may take until it is subscribed.
+    pub connect_timeout: Duration,
+    /// How long a broadcast may take before its missing deliveries count as lost.
+    pub timeout: Duration,
+    /// How long a step still listens for duplicates when everything has arrived.
+    pub settle: Duration,
+    /// Rest before each step's broadcasts.
+    pub pause: Duration,
+    /// How long the connections stay, idle, after the last step.
+    pub hold: Duration,
+    /// Decides which clients send, and the arrivals.
+    pub seed: u64,
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlanError(pub(crate) String);
+
+impl Plan {
+    /// The reference benchmark of the field at this URL: 10 steps of 1,000 clients, 100 broadcasts of 200 B each, 8 at once.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            protocol: Protocol::ActionCable,
+            clients: 10_000,
+            step: 1_000,
+            sample: 100,
+            pace: Pace::Closed { in_flight: 8 },
+            payload: 200,
+            identifier: r#"{"channel":"BenchmarkChannel"}"#.to_owned(),
+            action: "broadcast".to_owned(),
+            data: None,
+            ack: Some("broadcastResult".to_owned()),
+            headers: Vec::new(),
+            trust: Trust::System,
+            sources: Vec::new(),
+            connecting: 100,
+            connect_timeout: Duration::from_secs(30),
+            timeout: Duration::from_secs(60),
+            settle: Duration::from_millis(250),
+            pause: Duration::ZERO,
+            hold: Duration::ZERO,
+            seed: 1,
+        }
+    }
+
+    /// How many clients there are after each step.
+    pub fn steps(&self) -> Vec<u32> {
+        let steps = self.clients.div_ceil(self.step.max(1));
+        (1..=steps).map(|step| step.saturating_mul(self.step).min(self.clients)).collect()
+    }
+
+    /// Refuses what cannot be carried out.
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let no = |text: &str| Err(PlanError(text.to_owned()));
+        match self.pace {
+            _ if self.clients == 0 || self.step == 0 => {
+                return no("a run needs at least one client and a step of at least one");
+            }
+            Pace::Closed { in_flight: 0 } | Pace::Classic { in_flight: 0 } => {
+                return no("a closed loop needs at least one broadcast under way at once");
+            }
+            Pace::Open { per_second, .. } if !(per_second.is_finite() && per_second > 0.0) => {
+                return no("the rate of an open loop has to be a number above 0");
+            }
+            Pace::Classic { .. } if self.ack.is_none() => {
+                return no("the classic loop waits for acknowledgements, so it cannot do without them");
+            }
+            _ => {}
+        }
+        if self.connecting == 0 {
+            return no("at least one connection has to be opened at a time");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn steps_end_with_all_clients() {
+        let mut plan = Plan::new("ws://localhost/");
+        assert_eq!(plan.steps().len(), 10);
+        plan.clients = 2_500;
+        assert_eq!(plan.steps(), [1_000, 2_000, 2_500]);
+    }
+
+    #[test]
+    fn protocols_are_read_as_they_are_written() {
+        for protocol in Protocol::ALL {
+            assert_eq!(protocol.to_string().parse::<Protocol>().unwrap(), protocol);
+        }
+        assert!("stomp".parse::<Protocol>().unwrap_err().contains("phoenix"));
+    }
+
+    #[test]
+    fn plans_that_cannot_be_carried_out_are_refused() {
+        let good = Plan::new("ws://localhost/");
+        good.check().unwrap();
+        let open = |per_second| Pace::Open { per_second, arrivals: Arrivals::Constant };
+        for pace in [open(0.0), open(f64::NAN), Pace::Closed { in_flight: 0 }] {
+            Plan { pace, ..good.clone() }.check().unwrap_err();
+        }
+        Plan { clients: 0, ..good.clone() }.check().unwrap_err();
+        Plan { pace: Pace::Classic { in_flight: 1 }, ack: None, ..good }.check().unwrap_err();
+    }
+}

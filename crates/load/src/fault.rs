@@ -1,0 +1,82 @@
+//! What went wrong in a run, counted by class, with one example of each in words.
+
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Counts of faults by class. A class is a short `snake_case` name that scripts can rely on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults {
+    classes: BTreeMap<Cow<'static, str>, Counted>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Counted {
+    count: u64,
+    example: String,
+}
+
+impl Faults {
+    /// Counts one fault; `example` says it in words and is kept for the first of a class.
+    pub fn add(&mut self, class: impl Into<Cow<'static, str>>, example: impl FnOnce() -> String) {
+        self.classes
+            .entry(class.into())
+            .and_modify(|counted| counted.count += 1)
+            .or_insert_with(|| Counted { count: 1, example: example() });
+    }
+
+    /// Adds all that `other` counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (class, counted) in &other.classes {
+            self.classes
+                .entry(class.clone())
+                .and_modify(|mine| mine.count += counted.count)
+                .or_insert_with(|| counted.clone());
+        }
+    }
+
+    /// Whether nothing went wrong.
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+
+    /// How many faults of all classes there were.
+    pub fn total(&self) -> u64 {
+        self.classes.values().map(|counted| counted.count).sum()
+    }
+
+    /// How many faults of one class there were.
+    pub fn count(&self, class: &str) -> u64 {
+        self.classes.get(class).map_or(0, |counted| counted.count)
+    }
+
+    /// Every class with its count and example, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64, &str)> {
+        self.classes.iter().map(|(class, counted)| (class.as_ref(), counted.count, counted.example.as_str()))
+    }
+}
+
+/// `class: count`.
+impl Serialize for Faults {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(class, count, _)| (class, count)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_counted_by_class_and_keep_the_first_example() {
+        let mut faults = Faults::default();
+        faults.add("reset", || "first".to_owned());
+        faults.add("reset", || "second".to_owned());
+        let mut more = Faults::default();
+        more.add(format!("upgrade_status_{}", 404), || "not found".to_owned());
+        faults.merge(&more);
+        let all: Vec<_> = faults.iter().collect();
+        assert_eq!(all, [("reset", 2, "first"), ("upgrade_status_404", 1, "not found")]);
+        assert_eq!((faults.total(), faults.count("reset"), faults.count("tls")), (3, 2, 0));
+    }
+}

@@ -1,0 +1,62 @@
+//! The load generator measured by itself: without this, nobody knows whether a figure is the server's or the generator's.
+
+use crate::latency::Latency;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// A thread that used more of its core than this was itself the limit.
+pub(crate) const SATURATED: f64 = 0.90;
+
+/// What the generator used and how late it was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Generator {
+    /// CPU time of the generating thread, in seconds.
+    pub cpu_s: f64,
+    /// Share of one core that it used while it sent load: 1 is a whole core.
+    pub cpu_share: f64,
+    /// How long after its intended time a message was sent, 99th percentile, in nanoseconds; absent when none was sent. In a
+    /// closed loop the intended time is when the slot became free.
+    pub late_p99_ns: Option<u64>,
+    /// How long data that was there waited for its turn to be read, 99th percentile, in nanoseconds: by so much the
+    /// deliveries may look slower than they were. Absent when nothing was read.
+    pub read_lag_p99_ns: Option<u64>,
+}
+
+/// A span of time with the CPU time that the calling thread used in it.
+#[derive(Debug)]
+pub(crate) struct CpuMeter {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl CpuMeter {
+    pub(crate) fn start() -> Self {
+        Self { wall: Instant::now(), cpu: thread_cpu() }
+    }
+
+    /// CPU time and elapsed time since the start.
+    pub(crate) fn read(&self) -> (Duration, Duration) {
+        (thread_cpu().saturating_sub(self.cpu), self.wall.elapsed())
+    }
+
+    /// The self-report of the span since the start.
+    pub(crate) fn report(&self, late: &Latency, read_lag: &Latency) -> Generator {
+        let (cpu, wall) = self.read();
+        Generator {
+            cpu_s: cpu.as_secs_f64(),
+            cpu_share: if wall.is_zero() { 0.0 } else { cpu.as_secs_f64() / wall.as_secs_f64() },
+            late_p99_ns: late.quantile_ns(0.99),
+            read_lag_p99_ns: read_lag.quantile_ns(0.99),
+        }
+    }
+}
+
+/// User and system time of the calling thread (getrusage(2)); zero if the kernel does not tell, which Linux always does.
+fn thread_cpu() -> Duration {
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(Duration::ZERO, |usage| {
+        let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    })
+}
