@@ -1,1 +1,3 @@
 //! Rendering: text, JSON, SVG, self-contained HTML.
+
+pub mod bench;

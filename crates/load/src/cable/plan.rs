@@ -103,7 +103,8 @@ pub struct Plan {
     pub data: Option<String>,
     /// What tells the sender's acknowledgement from a delivery: a text in it. `None`: the server sends no acknowledgement.
     pub ack: Option<String>,
-    /// Headers of the upgrade request (`Origin`, `Cookie`, `Authorization`).
+    /// Headers of the upgrade request (`Cookie`, `Authorization`, …). Without an `Origin` the server's own is sent, which
+    /// Action Cable accepts by default.
     pub headers: Vec<(String, String)>,
     /// Which certificates are believed.
     pub trust: Trust,
@@ -164,6 +165,18 @@ impl Plan {
         (1..=steps).map(|step| step.saturating_mul(self.step).min(self.clients)).collect()
     }
 
+    /// The headers that are sent.
+    pub(crate) fn all_headers(&self) -> Vec<(String, String)> {
+        let mut headers = self.headers.clone();
+        let origin = url::Url::parse(&self.url.replacen("ws", "http", 1)).ok();
+        if let Some(origin) = origin
+            && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("origin"))
+        {
+            headers.push(("Origin".to_owned(), origin.origin().ascii_serialization()));
+        }
+        headers
+    }
+
     /// Refuses what cannot be carried out.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let no = |text: &str| Err(PlanError(text.to_owned()));
@@ -200,6 +213,14 @@ mod tests {
         assert_eq!(plan.steps().len(), 10);
         plan.clients = 2_500;
         assert_eq!(plan.steps(), [1_000, 2_000, 2_500]);
+    }
+
+    #[test]
+    fn the_servers_own_origin_is_sent_unless_another_is_given() {
+        let mut plan = Plan::new("wss://chat.example:8443/cable");
+        assert_eq!(plan.all_headers(), [("Origin".to_owned(), "https://chat.example:8443".to_owned())]);
+        plan.headers = vec![("origin".to_owned(), "https://other.example".to_owned())];
+        assert_eq!(plan.all_headers(), plan.headers);
     }
 
     #[test]

@@ -43,6 +43,7 @@ const TIMER: Token = Token(usize::MAX - 1);
 /// The connections of a run.
 pub(super) struct Pool {
     plan: Plan,
+    headers: Vec<(String, String)>,
     target: Target,
     tls: Option<Arc<ClientConfig>>,
     pub(super) wire: Wire,
@@ -85,7 +86,8 @@ impl Pool {
         let wire = Wire::new(plan, run)?;
         let target = Target::find(&plan.url, ["ws", "wss"])?;
         let tls = if target.tls_name.is_some() { Some(tls::client_config(&plan.trust)?) } else { None };
-        Upgrade::new(&plan.url, plan.protocol.subprotocol(), &plan.headers).map_err(PlanError)?;
+        let headers = plan.all_headers();
+        Upgrade::new(&plan.url, plan.protocol.subprotocol(), &headers).map_err(PlanError)?;
         let poll = Poll::new().map_err(Error::System)?;
         let timer =
             TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)
@@ -94,6 +96,7 @@ impl Pool {
         poll.registry().register(&mut SourceFd(&fd), TIMER, Interest::READABLE).map_err(Error::System)?;
         Ok(Self {
             plan: plan.clone(),
+            headers,
             target,
             tls,
             wire,
@@ -138,7 +141,7 @@ impl Pool {
         let id = self.connections.len();
         let source = (!self.plan.sources.is_empty()).then(|| self.plan.sources[id % self.plan.sources.len()]);
         // The URL and the headers were tried when the pool was made.
-        let upgrade = Upgrade::new(&self.plan.url, self.plan.protocol.subprotocol(), &self.plan.headers);
+        let upgrade = Upgrade::new(&self.plan.url, self.plan.protocol.subprotocol(), &self.headers);
         let begun = upgrade.map_err(io::Error::other).and_then(|upgrade| {
             let mut stream = stream::connect(&self.target, self.tls.as_ref(), source)?;
             stream.register(self.poll.registry(), Token(id))?;
@@ -456,7 +459,7 @@ impl Pool {
                 Stage::Upgrading(_) => ("upgrade_timeout", "did not answer the WebSocket upgrade"),
                 Stage::Greeting => ("subscribe_timeout", "did not send its welcome"),
                 Stage::Subscribing | Stage::Subscribed => {
-                    ("subscribe_timeout", "did not confirm the subscription")
+                    ("subscribe_timeout", "did not confirm the subscription (is the channel's name right?)")
                 }
             };
             let text = format!("the server {awaited} within {:?}", self.plan.connect_timeout);

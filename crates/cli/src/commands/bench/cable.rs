@@ -1,0 +1,192 @@
+//! `unbloat bench cable`: broadcasts over WebSockets.
+
+use super::follow::Follower;
+use super::{Common, duration, exit, header};
+use crate::exit::Exit;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use unbloat_load::cable::{self, Arrivals, Pace, Plan, Protocol, Trust};
+use unbloat_report::bench::Verdict;
+use unbloat_report::bench::cable::{Heading, Row, document};
+
+/// Options of `unbloat bench cable`. The defaults are the reference benchmark of the field.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the server listens, for example ws://localhost:3000/cable
+    url: String,
+    /// Clients at the end
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    clients: u32,
+    /// Clients that each step adds
+    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    step: u32,
+    /// Broadcasts in each step
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    sample: u32,
+    /// Closed loop: broadcasts under way at once
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    concurrency: u32,
+    /// Bytes of padding in a message
+    #[arg(long, default_value_t = 200, value_name = "BYTES")]
+    payload: usize,
+    /// Exactly what websocket-bench does, with its line per step: a broadcast ends with the sender's acknowledgement
+    #[arg(long, conflicts_with = "rate")]
+    classic: bool,
+    /// Open loop: broadcasts per second, whatever the server does; latency counts from the intended time
+    #[arg(long, value_name = "PER_SECOND", conflicts_with = "concurrency")]
+    rate: Option<f64>,
+    /// How the intended times of an open loop lie: constant or poisson
+    #[arg(long, default_value_t, requires = "rate")]
+    arrivals: Arrivals,
+    /// Decides which clients send, and the arrivals
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// actioncable-v1-json, actioncable-v1-ext-json, json or phoenix
+    #[arg(long, default_value_t)]
+    protocol: Protocol,
+    /// The channel to subscribe to (phoenix: the topic, by default room:lobby)
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+    /// The whole subscription identifier instead, as JSON: {"channel":"ChatChannel","room":1}
+    #[arg(long, value_name = "JSON", conflicts_with = "channel")]
+    identifier: Option<String>,
+    /// The action (phoenix: the event) that broadcasts
+    #[arg(long, default_value = "broadcast", value_name = "NAME")]
+    action: String,
+    /// What is sent to the channel instead, as JSON with {{id}} in a string: {"action":"speak","body":"{{id}} {{padding}}"}
+    #[arg(long, value_name = "JSON")]
+    data: Option<String>,
+    /// A text that the sender's acknowledgement has in it and a delivery has not
+    #[arg(long, default_value = "broadcastResult", value_name = "TEXT")]
+    ack: String,
+    /// The channel sends no acknowledgement
+    #[arg(long, conflicts_with_all = ["ack", "classic"])]
+    no_ack: bool,
+    /// Origin of the upgrade request (by default the server's own)
+    #[arg(long)]
+    origin: Option<String>,
+    /// A header of the upgrade request, as often as needed: 'Name: value'
+    #[arg(long, short = 'H', value_parser = header, value_name = "HEADER")]
+    header: Vec<(String, String)>,
+    /// The Cookie header of the upgrade request
+    #[arg(long)]
+    cookie: Option<String>,
+    /// A token, sent as 'Authorization: Bearer TOKEN' (one in the URL works too)
+    #[arg(long)]
+    token: Option<String>,
+    /// Believe the server's certificate if one of this PEM file signed it
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Believe any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Local addresses to connect from, in turn: one has about 28,000 ports
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS,…")]
+    source: Vec<IpAddr>,
+    /// Connections being opened at once
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    connecting: u32,
+    /// How long a client may take until it is subscribed
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
+    connect_timeout: Duration,
+    /// How long a broadcast may take before what is missing counts as lost
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME")]
+    timeout: Duration,
+    /// How long a step listens for duplicates at its end
+    #[arg(long, default_value = "250ms", value_parser = duration, value_name = "TIME")]
+    settle: Duration,
+    /// Rest before each step's broadcasts
+    #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME")]
+    pause: Duration,
+    /// How long the clients stay connected, idle, after the last step
+    #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME")]
+    hold: Duration,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let plan = args.plan();
+    let mut follower = Follower::start(args.common.quiet)?;
+    let text = !args.common.json;
+    let printer = follower.printer();
+    let mut headed = false;
+    let outcome = cable::run(&plan, &mut follower, |step| match step.classic_line() {
+        Some(line) if text => printer.line(line),
+        None if text => {
+            if !std::mem::replace(&mut headed, true) {
+                printer.line(Heading);
+            }
+            printer.line(Row(step));
+        }
+        _ => {}
+    });
+    follower.finish();
+    let outcome = outcome?;
+    if text {
+        printer.text(Verdict::new(outcome.problems()));
+    } else {
+        printer.line(document(&plan, &outcome));
+    }
+    printer.check()?;
+    Ok(exit(outcome.is_clean()))
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let pace = match self.rate {
+            Some(per_second) => Pace::Open { per_second, arrivals: self.arrivals },
+            None if self.classic => Pace::Classic { in_flight: self.concurrency },
+            None => Pace::Closed { in_flight: self.concurrency },
+        };
+        let trust = match &self.ca {
+            Some(path) => Trust::File(path.clone()),
+            None if self.insecure => Trust::Anything,
+            None => Trust::System,
+        };
+        Plan {
+            protocol: self.protocol,
+            clients: self.clients,
+            step: self.step.min(self.clients),
+            sample: self.sample,
+            pace,
+            payload: self.payload,
+            identifier: self.identifier(),
+            action: self.action.clone(),
+            data: self.data.clone(),
+            ack: (!self.no_ack).then(|| self.ack.clone()),
+            headers: self.headers(),
+            trust,
+            sources: self.source.clone(),
+            connecting: self.connecting,
+            connect_timeout: self.connect_timeout,
+            timeout: self.timeout,
+            settle: self.settle,
+            pause: self.pause,
+            hold: self.hold,
+            seed: self.seed,
+            ..Plan::new(&self.url)
+        }
+    }
+
+    fn identifier(&self) -> String {
+        match (&self.identifier, self.protocol) {
+            (Some(identifier), _) => identifier.clone(),
+            (None, Protocol::Phoenix) => self.channel.as_deref().unwrap_or("room:lobby").to_owned(),
+            (None, _) => {
+                let channel = self.channel.as_deref().unwrap_or("BenchmarkChannel");
+                serde_json::json!({ "channel": channel }).to_string()
+            }
+        }
+    }
+
+    fn headers(&self) -> Vec<(String, String)> {
+        let own = [
+            self.origin.as_ref().map(|origin| ("Origin".to_owned(), origin.clone())),
+            self.cookie.as_ref().map(|cookie| ("Cookie".to_owned(), cookie.clone())),
+            self.token.as_ref().map(|token| ("Authorization".to_owned(), format!("Bearer {token}"))),
+        ];
+        self.header.iter().cloned().chain(own.into_iter().flatten()).collect()
+    }
+}

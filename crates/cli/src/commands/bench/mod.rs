@@ -1,0 +1,60 @@
+//! `unbloat bench`: load on a server, with honest latency. One file a driver.
+
+mod cable;
+mod follow;
+
+use crate::exit::Exit;
+
+/// Options of `unbloat bench`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    driver: Driver,
+}
+
+/// Which load.
+#[derive(Debug, clap::Subcommand)]
+enum Driver {
+    /// Broadcast over WebSockets (Action Cable, AnyCable, Phoenix) and time until the last subscriber has it.
+    Cable(Box<cable::Args>),
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.driver {
+        Driver::Cable(args) => cable::run(args),
+    }
+}
+
+/// Options that all drivers have.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Common {
+    /// Print one JSON document instead of text (docs/reference/bench.schema.json)
+    #[arg(long)]
+    json: bool,
+    /// Say nothing on stderr but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A status for scripts: 3 when the run is not clean.
+fn exit(clean: bool) -> Exit {
+    if clean { Exit::Done } else { Exit::No }
+}
+
+/// `Name: value`, as curl takes headers.
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once(':').ok_or_else(|| format!("'{text}' is no header: write 'Name: value'"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// `250ms`, `10s`, `5m`, or a number of seconds.
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let seconds =
+        text.parse::<f64>().ok().and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    match seconds {
+        Some(duration) => Ok(duration),
+        None => humantime::parse_duration(text)
+            .map_err(|error| format!("'{text}' is no duration ({error}): write 250ms, 10s or 5m")),
+    }
+}

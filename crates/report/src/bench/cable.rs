@@ -1,0 +1,101 @@
+//! `unbloat bench cable`: the table and the document.
+
+use super::time::{count, time};
+use serde_json::{Value, json};
+use std::fmt;
+use unbloat_load::cable::{Outcome, Pace, Plan, Step};
+
+/// The heading of the table of steps.
+#[derive(Debug)]
+pub struct Heading;
+
+impl fmt::Display for Heading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        row(
+            f,
+            "clients",
+            ["fan-out p50", "p95", "p99", "max"],
+            "delivery p95",
+            ["ack p50", "p95"],
+            "connect p95",
+            "delivered",
+        )
+    }
+}
+
+/// A line of the table: one step.
+#[derive(Debug)]
+pub struct Row<'a>(pub &'a Step);
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = self.0;
+        let [fan_out, delivery, ack, connect] =
+            [&step.fan_out, &step.delivery, &step.ack, &step.connect].map(|it| it.summary());
+        row(
+            f,
+            &step.clients.to_string(),
+            [fan_out.p50_ns, fan_out.p95_ns, fan_out.p99_ns, fan_out.max_ns]
+                .map(time)
+                .each_ref()
+                .map(String::as_str),
+            &time(delivery.p95_ns),
+            [ack.p50_ns, ack.p95_ns].map(time).each_ref().map(String::as_str),
+            &time(connect.p95_ns),
+            &format!("{}/{}", count(step.received), count(step.expected)),
+        )
+    }
+}
+
+fn row(
+    f: &mut fmt::Formatter<'_>,
+    clients: &str,
+    [p50, p95, p99, max]: [&str; 4],
+    delivery: &str,
+    [ack_p50, ack_p95]: [&str; 2],
+    connect: &str,
+    delivered: &str,
+) -> fmt::Result {
+    write!(
+        f,
+        "{clients:>7}  {p50:>11} {p95:>8} {p99:>8} {max:>8}  {delivery:>12}  {ack_p50:>8} {ack_p95:>8}  {connect:>11}  {delivered}"
+    )
+}
+
+/// The document of `unbloat bench cable --json` (`docs/reference/bench.schema.json`).
+pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
+    let problems: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();
+    json!({
+        "schema": 1,
+        "bench": "cable",
+        "plan": settings(plan),
+        "steps": outcome.steps,
+        "generator": outcome.generator,
+        "clean": problems.is_empty(),
+        "problems": problems,
+        "interrupted": outcome.interrupted,
+    })
+}
+
+/// What the run was asked to do, for the document and the recording. Headers and sources of trust are left out: they may be
+/// secrets.
+pub fn settings(plan: &Plan) -> Value {
+    let pace = match plan.pace {
+        Pace::Closed { in_flight } => json!({"loop": "closed", "in_flight": in_flight}),
+        Pace::Classic { in_flight } => json!({"loop": "classic", "in_flight": in_flight}),
+        Pace::Open { per_second, arrivals } => {
+            json!({"loop": "open", "rate": per_second, "arrivals": arrivals.to_string()})
+        }
+    };
+    json!({
+        "url": plan.url,
+        "protocol": plan.protocol.to_string(),
+        "clients": plan.clients,
+        "step": plan.step,
+        "sample": plan.sample,
+        "pace": pace,
+        "payload_bytes": plan.payload,
+        "timeout_s": plan.timeout.as_secs_f64(),
+        "seed": plan.seed,
+    })
+}
