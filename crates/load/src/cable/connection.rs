@@ -35,7 +35,7 @@ pub(super) struct Connection {
     /// Bytes that the socket did not take yet.
     outbox: Vec<u8>,
     /// A message that arrives in fragments.
-    pub(super) fragments: Option<Box<Vec<u8>>>,
+    pub(super) fragments: Option<Vec<u8>>,
     pub(super) begun_ns: u64,
     pub(super) subscribed_ns: u64,
 }

@@ -4,8 +4,8 @@
 pub(crate) fn time(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };
     let (value, unit) = match ns {
-        ..1_000_000 => (ns as f64 / 1e3, "µs"),
-        ..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        0..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
     let decimals = match value {
@@ -21,7 +21,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
