@@ -7,5 +7,6 @@ build:
 	cargo build --release
 
 test:
-	@scripts/deps build test
+	@scripts/deps build test apps
 	cargo test --workspace --locked
+	apps/test/run

@@ -1,0 +1,157 @@
+# frozen_string_literal: true
+
+require "optparse"
+require "shellwords"
+require "socket"
+require "tmpdir"
+
+# Runs one application under test in the foreground and keeps the start contract of apps/README.md: options, a scratch directory,
+# the servers beside it, the ready line, and an end that leaves nothing.
+#
+#   Launcher.run(__dir__) do |app|
+#     app.redis
+#     app.puma
+#   end
+class Launcher
+  # What a process is given to get ready, and to end, in seconds.
+  READY_WITHIN = 60
+  ENDED_WITHIN = 20
+
+  # The application cannot run; the message is for the user.
+  class Failure < StandardError; end
+
+  attr_reader :options, :scratch
+
+  # Parses the command line, runs the block in the scratch directory's life, and exits: 0 after a signal, 1 after a failure.
+  def self.run(directory, **defaults, &) = new(directory, **defaults).run(&)
+
+  def initialize(directory, **defaults)
+    @directory = directory
+    @name = File.basename(directory)
+    @options = { port: 0, workers: 2, threads: 5, **defaults }
+    @children = []
+    @environment = { "RAILS_ENV" => "production", "RACK_ENV" => "production" }
+  end
+
+  def run
+    parse
+    Dir.mktmpdir("unbloat-#{@name}-") do |scratch|
+      @scratch = scratch
+      @environment["TMPDIR"] = scratch
+      yield self
+    ensure
+      %w[TERM INT HUP].each { |signal| trap(signal, "IGNORE") }
+      @children.reverse_each { |pid| stop(pid) }
+    end
+  rescue SignalException
+    exit 0
+  rescue Failure => e
+    abort "apps/#{@name}: #{e.message}"
+  end
+
+  # Environment for what is started from here on.
+  def set(variables) = @environment.merge!(variables)
+
+  # The words that run Ruby.
+  def ruby(*words) = [ENV.fetch("RUBY", "ruby"), *words]
+
+  # Runs a command to its end.
+  def prepare(*command)
+    Process.wait(spawn(command, out: :err))
+    raise Failure, "#{command.join(' ')} failed (#{$?.to_s.split.last(2).join(' ')})" unless $?.success?
+  end
+
+  # Starts a process beside the server.
+  def beside(*command) = @children.push(spawn(command, out: :err)).last
+
+  # A Redis of the application's own, on a socket in the scratch directory. Its address goes into REDIS_URL.
+  def redis
+    socket = File.join(scratch, "redis.sock")
+    beside("redis-server", "--port", "0", "--unixsocket", socket, "--dir", scratch, "--save", "", "--appendonly", "no",
+           "--loglevel", "warning")
+    wait_until("redis-server") { UNIXSocket.open(socket) { |s| s.write("PING\r\n") && s.gets == "+PONG\r\n" } }
+    set("REDIS_URL" => "unix://#{socket}")
+  end
+
+  # Puma with the application's config/puma.rb. It is ready when its last worker is.
+  def puma
+    set("PORT" => options[:port].to_s, "WEB_CONCURRENCY" => options[:workers].to_s,
+        "RAILS_MAX_THREADS" => options[:threads].to_s)
+    url = nil
+    booted = 0
+    serve(*ruby("-S", "puma", "-C", "config/puma.rb")) do |line|
+      url ||= line[%r{Listening on (http://\S+)}, 1]
+      booted += 1 if line.match?(/Worker \d+ \(PID: \d+\) booted/)
+      "url=#{url}" if url && booted == options[:workers]
+    end
+  end
+
+  # Starts the server, with the words of UNBLOAT_WRAP in front, and waits for its end. The block sees each line of its output,
+  # until it returns what the ready line shall say.
+  def serve(*command, &ready)
+    output, input = IO.pipe
+    server = spawn([*Shellwords.split(ENV.fetch("UNBLOAT_WRAP", "")), *command], out: input)
+    @children << server
+    input.close
+    Thread.new { follow(output, server, &ready) }
+    Process.wait(server)
+    @children.delete(server)
+    raise Failure, "#{command.join(' ')} ended by itself (#{$?.to_s.split.last(2).join(' ')})"
+  end
+
+  # Waits until the block says yes. What is refused or missing may still come.
+  def wait_until(what)
+    (READY_WITHIN * 50).times do
+      return if begin
+        yield
+      rescue SystemCallError
+        false
+      end
+
+      sleep 0.02
+    end
+    raise Failure, "#{what} is not ready after #{READY_WITHIN} s"
+  end
+
+  private
+
+  def parse
+    parser = OptionParser.new do |o|
+      o.banner = "usage: apps/#{@name}/start [OPTION…]"
+      o.on("--port N", Integer, "port on 127.0.0.1, 0 for a free one (#{options[:port]})") { |n| options[:port] = n }
+      o.on("--workers N", Integer, "processes (#{options[:workers]})") { |n| options[:workers] = n }
+      o.on("--threads N", Integer, "threads in each (#{options[:threads]})") { |n| options[:threads] = n }
+    end
+    rest = parser.parse(ARGV)
+    abort "what is #{rest.first}?\n#{parser.help}" unless rest.empty?
+  rescue OptionParser::ParseError => e
+    abort "#{e.message}\n#{parser.help}"
+  end
+
+  # setpriv: should this process be killed, its children end too.
+  def spawn(command, **redirections)
+    Process.spawn(@environment, "setpriv", "--pdeathsig", "TERM", "--", *command, chdir: @directory, **redirections)
+  end
+
+  # Hands the server's log on to stderr, and announces the server when the log says that it is ready.
+  def follow(output, server)
+    announced = false
+    output.each_line do |line|
+      warn line
+      next if announced || !(words = yield(line))
+
+      announced = true
+      $stdout.puts "ready #{words} pid=#{server}"
+      $stdout.flush
+    end
+  end
+
+  def stop(pid)
+    Process.kill("TERM", pid)
+    (ENDED_WITHIN * 50).times { Process.wait(pid, Process::WNOHANG) ? return : sleep(0.02) }
+    Process.kill("KILL", pid)
+    Process.wait(pid)
+  rescue Errno::ESRCH, Errno::ECHILD
+    # It has ended.
+  end
+end
