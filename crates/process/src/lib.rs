@@ -7,6 +7,9 @@
 //! | module | concept |
 //! |---|---|
 //! | [`pid`] | a process's number |
+//! | [`status`] | what the kernel counts of it: kind, RSS, PSS, USS |
+//! | [`tree`] | which processes exist, and who is whose parent |
+//! | [`threads`] | its threads |
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
@@ -26,7 +29,10 @@ pub mod pages;
 pub mod pid;
 pub mod resident;
 pub mod signal;
+pub mod status;
 pub mod status_page;
+pub mod threads;
+pub mod tree;
 
 pub use elf::Image;
 pub use error::{Error, Result};
@@ -35,6 +41,9 @@ pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
 pub use resident::ResidentOnly;
+pub use status::{Kind, Rollup, Status};
+pub use threads::{Thread, threads};
+pub use tree::Tree;
 
 /// The size of a page that this build knows, in bytes. Other page sizes (aarch64 with 16 or 64 KiB) are refused.
 pub const PAGE_SIZE: u64 = 4096;

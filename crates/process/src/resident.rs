@@ -13,6 +13,21 @@ const REGION_BYTES: u64 = 2 << 20;
 /// Pieces that are remembered: 32 MiB of page states at most.
 const MAX_REGIONS: usize = 1 << 16;
 
+/// The word at an address if its page is resident at this moment.
+///
+/// # Errors
+/// The process is gone or may not be looked at.
+pub fn word_if_resident(memory: &dyn Memory, address: u64) -> Result<Option<u64>> {
+    let page = address / PAGE_SIZE * PAGE_SIZE;
+    if address > u64::MAX - 2 * PAGE_SIZE
+        || address % 8 != 0
+        || !memory.residency(page, PAGE_SIZE)?.is_resident(page)
+    {
+        return Ok(None);
+    }
+    Ok(memory.word(address).ok())
+}
+
 /// A view of some memory through which absent pages cannot be touched. What it knows of residency is as old as the
 /// first question about a piece: make a fresh one for a fresh look.
 pub struct ResidentOnly<'a> {

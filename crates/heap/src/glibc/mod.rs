@@ -6,13 +6,23 @@
 //! | [`locate`] | finding `main_arena` and `mp_` without symbols |
 //! | [`arena`] | the ring of arenas and their heaps |
 //! | [`parameters`] | the settings in force (`mp_`) |
+//! | [`chunk`] | reading chunks out of copied bytes |
+//! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
+//! | [`marks`] | chunks that look in use but are cached |
+//! | [`trim`] | what `malloc_trim(0)` would return |
+//! | [`observer`] | what a walk tells while it goes |
 //!
 //! All facts come from `malloc/malloc.c` and `malloc/arena.c` of glibc 2.27 to 2.43, 64-bit.
 
 pub mod arena;
+pub mod chunk;
 pub mod layout;
 pub mod locate;
+pub mod marks;
+pub mod observer;
 pub mod parameters;
+pub mod trim;
+pub mod walk;
 
 pub use arena::{ArenaState, Heap};
 pub use layout::Layout;

@@ -1,0 +1,191 @@
+//! What the kernel counts of a process: `/proc/PID/status`, `/proc/PID/stat` and `/proc/PID/smaps_rollup`
+//! (`Documentation/filesystems/proc.rst`, sections 1.1 and 1.14).
+//!
+//! **Which RSS is true**: from Linux 6.2 to 6.16 `VmRSS` is the sum of per-CPU counters read without their remainders
+//! and may be off by some 100 KiB a core; since 6.17 it is exact again. `Rss` of `smaps_rollup` walks the page tables and
+//! is exact at the moment of the walk, but costs about 30 ms for each GiB. Both leave the shared zero page out.
+
+use crate::{Error, Pid, Result};
+
+/// What kind of process it is, as far as that decides what can be told about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A program in user space.
+    Program,
+    /// A thread of the kernel: it has no user memory.
+    KernelThread,
+    /// Ended, and not yet waited for by its parent: its memory is gone.
+    Zombie,
+}
+
+/// `/proc/PID/status`, the fields that are used here. Sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The short name (`comm`), at most 15 bytes.
+    pub name: String,
+    /// What kind of process it is.
+    pub kind: Kind,
+    /// Its parent; 0 if that lies outside of our PID namespace.
+    pub parent: Pid,
+    /// Its threads.
+    pub threads: u64,
+    /// `VmRSS`; absent for a kernel thread or zombie.
+    pub rss_bytes: Option<u64>,
+    /// `VmSwap`.
+    pub swap_bytes: Option<u64>,
+    /// `VmLck`: memory that may not be swapped out, and that `madvise` does not give back.
+    pub locked_bytes: Option<u64>,
+    /// Its numbers in its own and the enclosing PID namespaces, ours first.
+    pub namespace_pids: Vec<Pid>,
+}
+
+/// `PF_KTHREAD` of `include/linux/sched.h`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+impl Status {
+    /// Reads the status of a process.
+    ///
+    /// # Errors
+    /// The process is gone, or `/proc` does not let us look (`hidepid`).
+    pub fn of(pid: Pid) -> Result<Self> {
+        let text = read(pid, "status", "the status")?;
+        let stat = read(pid, "stat", "the status")?;
+        Self::parse(pid, &text, &stat)
+    }
+
+    fn parse(pid: Pid, text: &str, stat: &str) -> Result<Self> {
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let number = |name: &str| field(name).and_then(|value| value.parse().ok());
+        let bytes = |name: &str| kib(field(name)?);
+        let malformed = |what: &str| Error::Malformed { pid, what: "status", line: what.to_owned() };
+        let kind = match field("State").and_then(|state| state.chars().next()) {
+            Some('Z' | 'X') => Kind::Zombie,
+            Some(_) if kernel_thread(stat) => Kind::KernelThread,
+            Some(_) => Kind::Program,
+            None => return Err(malformed("no line State")),
+        };
+        Ok(Status {
+            name: field("Name").unwrap_or_default().to_owned(),
+            kind,
+            parent: Pid(number("PPid").ok_or_else(|| malformed("no line PPid"))? as i32),
+            threads: number("Threads").unwrap_or(1),
+            rss_bytes: bytes("VmRSS"),
+            swap_bytes: bytes("VmSwap"),
+            locked_bytes: bytes("VmLck"),
+            namespace_pids: field("NSpid")
+                .map(|pids| pids.split_whitespace().filter_map(|p| p.parse().ok()).map(Pid).collect())
+                .unwrap_or_default(),
+        })
+    }
+}
+
+/// The flags are the ninth field; the second, in parentheses, may hold anything.
+fn kernel_thread(stat: &str) -> bool {
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    after_name.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0) & KERNEL_THREAD != 0
+}
+
+/// `/proc/PID/smaps_rollup`: sums over all mappings, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rollup {
+    /// Resident.
+    pub rss_bytes: u64,
+    /// Proportional: a page that n processes have counts 1/n.
+    pub pss_bytes: u64,
+    /// Unique: pages that nobody else has.
+    pub uss_bytes: u64,
+    /// Swapped out.
+    pub swap_bytes: u64,
+}
+
+impl Rollup {
+    /// Reads the sums. The kernel walks all page tables of the process for it.
+    ///
+    /// # Errors
+    /// The process is gone, may not be read, or has no memory (a kernel thread or zombie).
+    pub fn of(pid: Pid) -> Result<Self> {
+        Ok(Self::parse(&read(pid, "smaps_rollup", "the memory counters")?))
+    }
+
+    fn parse(text: &str) -> Self {
+        let bytes = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| kib(value.trim())).unwrap_or(0)
+        };
+        Rollup {
+            rss_bytes: bytes("Rss"),
+            pss_bytes: bytes("Pss"),
+            uss_bytes: bytes("Private_Clean") + bytes("Private_Dirty"),
+            swap_bytes: bytes("Swap"),
+        }
+    }
+}
+
+/// The command line of a process, arguments joined with spaces; the short name in brackets when it has none.
+///
+/// # Errors
+/// The process is gone.
+pub fn command(pid: Pid) -> Result<String> {
+    let line = std::fs::read(pid.proc("cmdline")).map_err(|e| Error::from_io(pid, "the command line", e))?;
+    let text = String::from_utf8_lossy(&line);
+    let text = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
+    if text.is_empty() { Ok(format!("[{}]", name(pid)?)) } else { Ok(text) }
+}
+
+/// The short name of a process or thread (`comm`).
+///
+/// # Errors
+/// It is gone.
+pub fn name(pid: Pid) -> Result<String> {
+    Ok(read(pid, "comm", "the name")?.trim_end_matches('\n').to_owned())
+}
+
+fn read(pid: Pid, file: &str, what: &'static str) -> Result<String> {
+    let bytes = std::fs::read(pid.proc(file)).map_err(|e| Error::from_io(pid, what, e))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `1234 kB`: the kernel means KiB.
+fn kib(value: &str) -> Option<u64> {
+    value.strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn own_status() {
+        let status = Status::of(Pid::this()).unwrap();
+        assert_eq!(status.kind, Kind::Program);
+        assert_eq!(status.parent.0, std::os::unix::process::parent_id() as i32);
+        assert!(status.rss_bytes.unwrap() > 1 << 16);
+        assert_eq!(status.namespace_pids.first(), Some(&Pid::this()));
+        let rollup = Rollup::of(Pid::this()).unwrap();
+        assert!(rollup.uss_bytes <= rollup.pss_bytes && rollup.pss_bytes <= rollup.rss_bytes);
+        assert!(command(Pid::this()).unwrap().contains("unbloat"));
+    }
+
+    #[test]
+    fn the_kernels_thread_daemon_is_told_apart() {
+        // In a container number 2 may be anything or nobody.
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            assert_eq!(Status::of(Pid(2)).unwrap().kind, Kind::KernelThread);
+            assert_eq!(command(Pid(2)).unwrap(), "[kthreadd]");
+        }
+    }
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        assert!(kernel_thread("2 (a) b) S 0 0 0 0 -1 2129984 0 0"));
+        assert!(!kernel_thread("2 (a) b) S 0 0 0 0 -1 4194304 0 0"));
+    }
+
+    #[test]
+    fn nobody_has_this_number() {
+        assert!(matches!(Status::of(Pid(i32::MAX)), Err(Error::Gone { .. })));
+    }
+}

@@ -1,0 +1,56 @@
+//! The threads of a process, and where their libc keeps its description of each.
+
+#![allow(unsafe_code)] // one system call that no crate wraps
+
+use crate::{Error, Pid, Result, status};
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number.
+    pub tid: Pid,
+    /// Its name (`comm`), unless it has ended meanwhile.
+    pub name: Option<String>,
+    /// Address of the head of its robust futex list, which lies inside of libc's description of the thread
+    /// (`struct pthread`). The kernel knows it because every thread announces it (`set_robust_list(2)`), so it can be
+    /// asked for without stopping the thread.
+    pub robust_list: Option<u64>,
+}
+
+/// The threads of a process, the main thread first. One that ends meanwhile is left out.
+///
+/// # Errors
+/// The process is gone.
+pub fn threads(pid: Pid) -> Result<Vec<Thread>> {
+    let failed = |error| Error::from_io(pid, "the list of threads", error);
+    let mut tids = Vec::new();
+    for entry in std::fs::read_dir(pid.proc("task")).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        tids.extend(name.to_str().and_then(|n| n.parse().ok()).map(Pid));
+    }
+    tids.sort_by_key(|&tid| (tid != pid, tid));
+    let thread = |tid| Thread { tid, name: status::name(tid).ok(), robust_list: robust_list(tid) };
+    Ok(tids.into_iter().map(thread).collect())
+}
+
+fn robust_list(tid: Pid) -> Option<u64> {
+    let (mut head, mut len) = (0u64, 0usize);
+    // SAFETY: get_robust_list(2) writes one pointer and one size to the two places, which outlive the call.
+    let result =
+        unsafe { nix::libc::syscall(nix::libc::SYS_get_robust_list, tid.0, &raw mut head, &raw mut len) };
+    (result == 0 && head != 0).then_some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn own_threads() {
+        let threads = threads(Pid::this()).unwrap();
+        assert_eq!(threads[0].tid, Pid::this());
+        let this = threads.iter().find(|thread| thread.tid.0 == nix::unistd::gettid().as_raw()).unwrap();
+        assert!(this.robust_list.is_some());
+    }
+}
