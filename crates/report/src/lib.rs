@@ -1,3 +1,8 @@
 //! Rendering: text, JSON, SVG, self-contained HTML.
+//!
+//! Everything here is a function from a model to a string: nothing reads a process, a file or the environment, and
+//! nothing prints.
 
 pub mod bench;
+pub mod inspect;
+pub mod style;

@@ -1,0 +1,436 @@
+//! An inspection for scripts. The names are documented in `docs/reference/inspect.schema.json` and do not change
+//! within a schema number.
+
+use serde::Serialize;
+use unbloat_heap::model::{
+    Allocator, Arena, Category, Census, Failure, Finding, Inspection, Note, ProcessReport, RubyHeap,
+    RubyType, Settings, Sharing, SizePool, ThreadCache,
+};
+
+/// Renders an inspection as one JSON document, over several lines if `pretty`.
+#[must_use]
+pub fn json(inspection: &Inspection, pretty: bool) -> String {
+    let document = Document::of(inspection);
+    let text =
+        if pretty { serde_json::to_string_pretty(&document) } else { serde_json::to_string(&document) };
+    // Plain structures with text keys: serialization has no way to fail.
+    text.unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    processes: Vec<Process<'a>>,
+    failures: Vec<Failed<'a>>,
+    total: Total<'a>,
+}
+
+impl<'a> Document<'a> {
+    fn of(inspection: &'a Inspection) -> Self {
+        Document {
+            schema: 1,
+            processes: inspection.processes.iter().map(Process::of).collect(),
+            failures: inspection.failures.iter().map(Failed::of).collect(),
+            total: Total::of(inspection),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Process<'a> {
+    pid: i32,
+    parent: Option<i32>,
+    command: &'a str,
+    threads: u64,
+    rss_bytes: u64,
+    pss_bytes: Option<u64>,
+    uss_bytes: Option<u64>,
+    swap_bytes: Option<u64>,
+    census: Vec<Part>,
+    unattributed_bytes: i64,
+    live_bytes: u64,
+    bloat_bytes: u64,
+    trimmable_bytes: u64,
+    stranded_bytes: u64,
+    cached_bytes: u64,
+    floor_bytes: u64,
+    sharing: Option<SharedWith>,
+    allocator: Option<AllocatorFound<'a>>,
+    ruby: Option<Ruby<'a>>,
+    verdict: Vec<Sentence<'a>>,
+    notes: Vec<Limit<'a>>,
+    stopped_s: f64,
+    elapsed_s: f64,
+}
+
+impl<'a> Process<'a> {
+    fn of(report: &'a ProcessReport) -> Self {
+        let census = &report.census;
+        Process {
+            pid: report.pid.0,
+            parent: report.parent.map(|parent| parent.0),
+            command: &report.command,
+            threads: report.threads,
+            rss_bytes: report.rss_bytes,
+            pss_bytes: report.pss_bytes,
+            uss_bytes: report.uss_bytes,
+            swap_bytes: report.swap_bytes,
+            census: parts(census),
+            unattributed_bytes: report.unattributed_bytes(),
+            live_bytes: census.live(),
+            bloat_bytes: census.bloat(),
+            trimmable_bytes: census.bytes(Category::MallocTrimmable),
+            stranded_bytes: census.bytes(Category::MallocStranded),
+            cached_bytes: census.bytes(Category::MallocCached),
+            floor_bytes: report.floor_bytes(),
+            sharing: report.sharing.as_ref().map(SharedWith::of),
+            allocator: report.allocator.as_ref().map(AllocatorFound::of),
+            ruby: report.ruby.as_ref().map(Ruby::of),
+            verdict: report.verdict.iter().map(Sentence::of).collect(),
+            notes: report.notes.iter().map(Limit::of).collect(),
+            stopped_s: report.stopped.as_secs_f64(),
+            elapsed_s: report.elapsed.as_secs_f64(),
+        }
+    }
+}
+
+/// All processes together: proportional bytes, because a sum of resident bytes counts shared pages more than once.
+#[derive(Serialize)]
+struct Total<'a> {
+    processes: usize,
+    rss_sum_bytes: u64,
+    pss_bytes: Option<u64>,
+    uss_bytes: Option<u64>,
+    census: Option<Vec<Part>>,
+    live_bytes: Option<u64>,
+    bloat_bytes: Option<u64>,
+    trimmable_bytes: Option<u64>,
+    stranded_bytes: Option<u64>,
+    cached_bytes: Option<u64>,
+    verdict: Vec<Sentence<'a>>,
+}
+
+impl<'a> Total<'a> {
+    fn of(inspection: &'a Inspection) -> Self {
+        let census = inspection.proportional();
+        let bytes = |category| census.as_ref().map(|census| census.bytes(category));
+        Total {
+            processes: inspection.processes.len(),
+            rss_sum_bytes: inspection.rss_sum_bytes(),
+            pss_bytes: inspection.pss_bytes(),
+            uss_bytes: inspection.uss_bytes(),
+            live_bytes: census.as_ref().map(Census::live),
+            bloat_bytes: census.as_ref().map(Census::bloat),
+            trimmable_bytes: bytes(Category::MallocTrimmable),
+            stranded_bytes: bytes(Category::MallocStranded),
+            cached_bytes: bytes(Category::MallocCached),
+            census: census.as_ref().map(parts),
+            verdict: inspection.verdict.iter().map(Sentence::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Part {
+    category: String,
+    bytes: u64,
+}
+
+fn parts(census: &Census) -> Vec<Part> {
+    census.iter().map(|(category, bytes)| Part { category: category.name(), bytes }).collect()
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    pid: i32,
+    command: Option<&'a str>,
+    code: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Failed<'a> {
+    fn of(failure: &'a Failure) -> Self {
+        let Note { code, text } = &failure.note;
+        Failed { pid: failure.pid.0, command: failure.command.as_deref(), code, text }
+    }
+}
+
+#[derive(Serialize)]
+struct SharedWith {
+    parent: i32,
+    shared_bytes: u64,
+    unshared_bytes: u64,
+}
+
+impl SharedWith {
+    fn of(sharing: &Sharing) -> Self {
+        let Sharing { parent, shared_bytes, unshared_bytes } = *sharing;
+        SharedWith { parent: parent.0, shared_bytes, unshared_bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct AllocatorFound<'a> {
+    name: &'a str,
+    version: Option<&'a str>,
+    evidence: &'a str,
+    settings: Option<InForce>,
+    arenas: Vec<ArenaRow<'a>>,
+}
+
+impl<'a> AllocatorFound<'a> {
+    fn of(allocator: &'a Allocator) -> Self {
+        AllocatorFound {
+            name: allocator.kind.name(),
+            version: allocator.version.as_deref(),
+            evidence: &allocator.evidence,
+            settings: allocator.settings.as_ref().map(InForce::of),
+            arenas: allocator.arenas.iter().map(ArenaRow::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct InForce {
+    arena_max: Option<u64>,
+    arena_limit: Option<u64>,
+    trim_threshold_bytes: Option<u64>,
+    mmap_threshold_bytes: Option<u64>,
+    dynamic_thresholds: Option<bool>,
+    mmapped_chunks: Option<u64>,
+    mmapped_chunks_bytes: Option<u64>,
+}
+
+impl InForce {
+    fn of(settings: &Settings) -> Self {
+        InForce {
+            arena_max: settings.arena_max,
+            arena_limit: settings.arena_limit,
+            trim_threshold_bytes: settings.trim_threshold_bytes,
+            mmap_threshold_bytes: settings.mmap_threshold_bytes,
+            dynamic_thresholds: settings.dynamic_thresholds,
+            mmapped_chunks: settings.mmapped_chunks.map(|(chunks, _)| chunks),
+            mmapped_chunks_bytes: settings.mmapped_chunks.map(|(_, bytes)| bytes),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ArenaRow<'a> {
+    address: String,
+    main: bool,
+    heaps: u64,
+    size_bytes: u64,
+    resident_bytes: u64,
+    live_bytes: u64,
+    cached_bytes: u64,
+    trimmable_bytes: u64,
+    stranded_bytes: u64,
+    top_bytes: u64,
+    free_bytes: u64,
+    unsettled_bytes: u64,
+    threads: Vec<Thread<'a>>,
+}
+
+impl<'a> ArenaRow<'a> {
+    fn of(arena: &'a Arena) -> Self {
+        ArenaRow {
+            address: format!("{:#x}", arena.address),
+            main: arena.main,
+            heaps: arena.heaps,
+            size_bytes: arena.size_bytes,
+            resident_bytes: arena.resident_bytes,
+            live_bytes: arena.live_bytes,
+            cached_bytes: arena.cached_bytes,
+            trimmable_bytes: arena.trimmable_bytes,
+            stranded_bytes: arena.stranded_bytes,
+            top_bytes: arena.top_bytes,
+            free_bytes: arena.free_bytes,
+            unsettled_bytes: arena.unsettled_bytes,
+            threads: arena.threads.iter().map(Thread::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    tid: i32,
+    name: Option<&'a str>,
+    cached_chunks: u64,
+    cached_bytes: u64,
+}
+
+impl<'a> Thread<'a> {
+    fn of(thread: &'a ThreadCache) -> Self {
+        let ThreadCache { tid, name, cached_chunks, cached_bytes } = thread;
+        Thread {
+            tid: tid.0,
+            name: name.as_deref(),
+            cached_chunks: *cached_chunks,
+            cached_bytes: *cached_bytes,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Ruby<'a> {
+    version: &'a str,
+    page_bytes: u64,
+    pages: u64,
+    slots: u64,
+    live_slots: u64,
+    free_slots: u64,
+    compactable_pages: u64,
+    sorted_length: Option<u64>,
+    live_ratio: Option<f64>,
+    pages_ratio: Option<f64>,
+    pools: Vec<Pool>,
+    objects: Vec<Objects>,
+    malloc_owned: Option<Vec<Owned>>,
+}
+
+impl<'a> Ruby<'a> {
+    fn of(ruby: &'a RubyHeap) -> Self {
+        let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        Ruby {
+            version: &ruby.version,
+            page_bytes: ruby.page_bytes,
+            pages: ruby.pages(),
+            slots: ruby.slots(),
+            live_slots: ruby.live_slots(),
+            free_slots: ruby.slots().saturating_sub(ruby.live_slots()),
+            compactable_pages: ruby.compactable_pages,
+            sorted_length: ruby.sorted_length,
+            live_ratio: ratio(ruby.live_slots(), ruby.slots()),
+            pages_ratio: ruby.sorted_length.and_then(|sorted| ratio(ruby.pages(), sorted)),
+            pools: ruby.pools.iter().map(Pool::of).collect(),
+            objects: ruby.objects.iter().map(Objects::of).collect(),
+            malloc_owned: ruby.malloc_owned.as_ref().map(|owned| owned.iter().map(Owned::of).collect()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Pool {
+    slot_bytes: u64,
+    pages: u64,
+    slots: u64,
+    live_slots: u64,
+    free_slots: u64,
+    empty_pages: u64,
+}
+
+impl Pool {
+    fn of(pool: &SizePool) -> Self {
+        Pool {
+            slot_bytes: pool.slot_bytes,
+            pages: pool.pages,
+            slots: pool.slots,
+            live_slots: pool.live_slots,
+            free_slots: pool.slots.saturating_sub(pool.live_slots),
+            empty_pages: pool.empty_pages,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Objects {
+    r#type: &'static str,
+    live_slots: u64,
+}
+
+impl Objects {
+    fn of(&(ruby_type, live_slots): &(RubyType, u64)) -> Self {
+        Objects { r#type: ruby_type.name(), live_slots }
+    }
+}
+
+#[derive(Serialize)]
+struct Owned {
+    r#type: &'static str,
+    bytes: u64,
+}
+
+impl Owned {
+    fn of(&(ruby_type, bytes): &(RubyType, u64)) -> Self {
+        Owned { r#type: ruby_type.name(), bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct Sentence<'a> {
+    code: &'a str,
+    text: &'a str,
+    actions: Vec<Line<'a>>,
+    gain_bytes: Option<u64>,
+}
+
+impl<'a> Sentence<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        let actions =
+            finding.actions.iter().map(|action| Line { place: action.place, line: &action.line }).collect();
+        Sentence { code: finding.code, text: &finding.text, actions, gain_bytes: finding.gain_bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    place: &'a str,
+    line: &'a str,
+}
+
+#[derive(Serialize)]
+struct Limit<'a> {
+    code: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Limit<'a> {
+    fn of(note: &'a Note) -> Self {
+        Limit { code: note.code, text: &note.text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::fixture;
+    use super::*;
+    use serde_json::Value;
+
+    fn document(inspection: &Inspection) -> Value {
+        serde_json::from_str(&json(inspection, false)).unwrap()
+    }
+
+    #[test]
+    fn the_document_follows_its_schema() {
+        let schema = include_str!("../../../../docs/reference/inspect.schema.json");
+        let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+        let mut bare = fixture::worker(1);
+        (bare.pss_bytes, bare.proportional, bare.allocator, bare.ruby) = (None, None, None, None);
+        let bare = Inspection { processes: vec![bare], ..Inspection::default() };
+        for inspection in [fixture::cluster(), bare, Inspection::default()] {
+            let document = document(&inspection);
+            let errors: Vec<_> =
+                validator.iter_errors(&document).map(|e| format!("{e} at {}", e.instance_path())).collect();
+            assert!(errors.is_empty(), "{errors:#?}");
+        }
+    }
+
+    #[test]
+    fn the_census_sums_to_the_resident_size() {
+        let document = document(&fixture::cluster());
+        for process in document["processes"].as_array().unwrap() {
+            let sum: i64 =
+                process["census"].as_array().unwrap().iter().map(|p| p["bytes"].as_i64().unwrap()).sum();
+            let missing = process["unattributed_bytes"].as_i64().unwrap();
+            assert_eq!(sum + missing, process["rss_bytes"].as_i64().unwrap());
+        }
+    }
+
+    #[test]
+    fn names_are_fixed() {
+        insta::assert_json_snapshot!(document(&fixture::cluster())["processes"][1]);
+        insta::assert_json_snapshot!(document(&fixture::cluster())["total"]);
+    }
+}

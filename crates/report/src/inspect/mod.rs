@@ -1,0 +1,25 @@
+//! An inspection as text, JSON and HTML.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `words` | what the categories are called, and which belong together |
+//! | [`text`](fn@text) | for a person at a terminal |
+//! | `tree` | several processes in one table |
+//! | [`changes`](fn@changes) | two looks side by side, for `--watch` |
+//! | [`json`](fn@json) | for scripts: `docs/reference/inspect.schema.json` |
+//! | [`html`](fn@html) | one self-contained page with the heap map |
+
+mod changes;
+mod html;
+mod json;
+mod text;
+mod tree;
+mod words;
+
+pub use changes::changes;
+pub use html::{Html, html};
+pub use json::json;
+pub use text::{Detail, text};
+
+#[cfg(test)]
+mod fixture;

@@ -1,0 +1,402 @@
+//! An inspection for a person at a terminal: the answer first, then the evidence.
+
+use super::tree;
+use super::words::{self, Group, Segment};
+use crate::style::{Ink, Style, apportion, bar, clip, percent, thousands, wrap};
+use std::fmt::Write as _;
+use unbloat_heap::Iec;
+use unbloat_heap::model::{
+    Allocator, Arena, Category, Census, Failure, Finding, Inspection, Note, ProcessReport, RubyHeap,
+};
+
+/// How much to say about each of several processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// All processes in one table, and the largest in full.
+    Largest,
+    /// Every process in full.
+    Every,
+}
+
+/// Rows of the arenas table before the rest is summed up.
+const ARENA_ROWS: usize = 12;
+/// Ruby types shown by name before the rest is summed up.
+const TYPE_ROWS: usize = 6;
+
+/// Renders an inspection.
+#[must_use]
+pub fn text(inspection: &Inspection, detail: Detail, style: &Style) -> String {
+    let mut out = String::new();
+    let several = inspection.processes.len() > 1;
+    if several {
+        out.push_str(&tree::table(inspection, style));
+        push_findings(&mut out, &inspection.verdict, style);
+    }
+    let shown: Vec<&ProcessReport> = match detail {
+        Detail::Every => inspection.processes.iter().collect(),
+        Detail::Largest => largest(inspection).into_iter().collect(),
+    };
+    for process in &shown {
+        if !out.is_empty() {
+            let _ = writeln!(out, "\n{}\n", style.paint(Ink::Dim, &"─".repeat(style.width)));
+        }
+        push_process(&mut out, process, style);
+    }
+    for failure in &inspection.failures {
+        push_failure(&mut out, failure, style);
+    }
+    if several && shown.len() < inspection.processes.len() {
+        let more =
+            "Only the largest process is shown in full; --full shows every one, --html FILE draws them.";
+        let _ = writeln!(out, "\n{}", style.paint(Ink::Dim, more));
+    }
+    out
+}
+
+/// The largest process; of equals the first.
+fn largest(inspection: &Inspection) -> Option<&ProcessReport> {
+    inspection.processes.iter().min_by_key(|process| std::cmp::Reverse(process.rss_bytes))
+}
+
+fn push_process(out: &mut String, process: &ProcessReport, style: &Style) {
+    push_title(out, process, style);
+    push_bar(out, &process.census, style);
+    push_findings(out, &process.verdict, style);
+    push_census(out, process, style);
+    if let Some(allocator) = &process.allocator {
+        push_allocator(out, allocator, process.threads, style);
+    }
+    if let Some(ruby) = &process.ruby {
+        push_ruby(out, ruby, style);
+    }
+    push_notes(out, &process.notes, style);
+    push_cost(out, process, style);
+}
+
+fn push_title(out: &mut String, process: &ProcessReport, style: &Style) {
+    let pid = format!("{}  ", process.pid);
+    let command = clip(&process.command, style.width.saturating_sub(pid.len()));
+    let _ = writeln!(out, "{pid}{}", style.paint(Ink::Bold, &command));
+    let ruby = process.ruby.as_ref().map(|ruby| format!("Ruby {}", ruby.version));
+    let allocator = process.allocator.as_ref().map(|allocator| match &allocator.version {
+        Some(version) => format!("{} {version}", allocator.kind.name()),
+        None => allocator.kind.name().to_owned(),
+    });
+    let threads =
+        Some(if process.threads == 1 { "1 thread".into() } else { format!("{} threads", process.threads) });
+    let what: Vec<_> = [ruby, allocator, threads].into_iter().flatten().collect();
+    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &what.join(" · ")));
+    let proportional =
+        process.pss_bytes.map_or(String::new(), |bytes| format!(" ({} proportional)", Iec(bytes)));
+    let _ = writeln!(
+        out,
+        "{} resident{proportional} · {} bloat · floor {}\n",
+        Iec(process.rss_bytes),
+        Iec(process.census.bloat()),
+        Iec(process.floor_bytes())
+    );
+}
+
+/// The stacked bar with its legend.
+fn push_bar(out: &mut String, census: &Census, style: &Style) {
+    let parts: Vec<_> = Segment::ALL
+        .iter()
+        .map(|&segment| (segment, segment.bytes(census)))
+        .filter(|&(_, b)| b > 0)
+        .collect();
+    let bytes: Vec<_> = parts.iter().map(|&(_, bytes)| bytes).collect();
+    for (&(segment, _), cells) in parts.iter().zip(apportion(&bytes, style.width)) {
+        let block = if style.color { '█' } else { segment.block() };
+        out.push_str(&style.paint(segment.ink(), &block.to_string().repeat(cells)));
+    }
+    out.push('\n');
+    let mut column = 0;
+    for &(segment, bytes) in &parts {
+        let block = if style.color { '█' } else { segment.block() };
+        let label = format!("{} {}", segment.label(), Iec(bytes));
+        let width = label.chars().count() + 2;
+        if column > 0 && column + 3 + width > style.width {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push_str("   ");
+            column += 3;
+        }
+        column += width;
+        let _ = write!(out, "{} {}", style.paint(segment.ink(), &block.to_string()), label);
+    }
+    out.push('\n');
+}
+
+pub(super) fn push_heading(out: &mut String, heading: &str, rest: &str, style: &Style) {
+    let _ = writeln!(out, "\n{}{}", style.paint(Ink::Bold, heading), style.paint(Ink::Dim, rest));
+}
+
+/// The verdict: the first finding sums up, those with something to do are numbered.
+pub(super) fn push_findings(out: &mut String, findings: &[Finding], style: &Style) {
+    if findings.is_empty() {
+        return;
+    }
+    push_heading(out, "VERDICT", "", style);
+    let mut number = 0;
+    for (i, finding) in findings.iter().enumerate() {
+        let mark = if i == 0 {
+            String::new()
+        } else if finding.actions.is_empty() {
+            "– ".to_owned()
+        } else {
+            number += 1;
+            format!("{number}. ")
+        };
+        let indent = if i == 0 { 2 } else { 5 };
+        if i == 1 {
+            out.push('\n');
+        }
+        let paragraph = wrap(&finding.text, style.width, indent);
+        let start = indent - mark.chars().count();
+        let body = paragraph.trim_start();
+        let _ = write!(out, "{:start$}{}{body}", "", style.paint(Ink::Bold, &mark));
+        push_actions(out, finding, style);
+    }
+}
+
+fn push_actions(out: &mut String, finding: &Finding, style: &Style) {
+    let widest = finding.actions.iter().map(|action| action.place.chars().count()).max().unwrap_or(0);
+    for action in &finding.actions {
+        let pad = widest - action.place.chars().count();
+        let place = style.paint(Ink::Dim, action.place);
+        let _ = writeln!(out, "       {place}{:pad$}   {}", "", style.paint(Ink::Green, &action.line));
+    }
+}
+
+/// The census: every category with its bytes; the types of Ruby objects under their sum.
+fn push_census(out: &mut String, process: &ProcessReport, style: &Style) {
+    push_heading(out, "WHERE EVERY BYTE IS", "", style);
+    let rss = process.rss_bytes;
+    let mut row = |group: &str, label: &str, bytes: u64, ink: Ink, with_bar: bool| {
+        let drawn = if with_bar { bar(bytes, rss, style.width.saturating_sub(51)) } else { String::new() };
+        let line =
+            format!("  {group:<8}{label:<22}{:>9}  {:>6}  ", Iec(bytes).to_string(), percent(bytes, rss));
+        let _ = writeln!(out, "{}", format!("{line}{}", style.paint(ink, &drawn)).trim_end());
+    };
+    for group in Group::ALL {
+        let mut name = group.label();
+        if group == Group::Ruby && process.census.ruby_live() > 0 {
+            row(name, "objects", process.census.ruby_live(), Segment::RubyObjects.ink(), true);
+            name = "";
+            for (label, bytes) in object_rows(&process.census) {
+                row("", &format!("  {label}"), bytes, Ink::None, false);
+            }
+        }
+        let in_group = |&(category, _): &(Category, u64)| {
+            Group::of(category) == group && !matches!(category, Category::RubyLive(_))
+        };
+        for (category, bytes) in process.census.iter().filter(in_group) {
+            row(name, &words::label(category), bytes, Segment::of(category).ink(), true);
+            name = "";
+        }
+    }
+    row("", "resident", rss, Ink::None, false);
+    match process.unattributed_bytes() {
+        0 => {}
+        missing if missing > 0 => row("", "  not attributed", missing.unsigned_abs(), Ink::None, false),
+        excess => row("", "  counted twice", excess.unsigned_abs(), Ink::None, false),
+    }
+}
+
+/// The largest types by name, the others summed up.
+fn object_rows(census: &Census) -> Vec<(String, u64)> {
+    let mut types: Vec<_> = census
+        .iter()
+        .filter(|(category, _)| matches!(category, Category::RubyLive(_)))
+        .map(|(category, bytes)| (words::label(category), bytes))
+        .collect();
+    types.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    if types.len() > TYPE_ROWS + 1 {
+        let others = types.split_off(TYPE_ROWS);
+        types.push((format!("{} other types", others.len()), others.iter().map(|(_, bytes)| bytes).sum()));
+    }
+    types
+}
+
+fn push_allocator(out: &mut String, allocator: &Allocator, threads: u64, style: &Style) {
+    let version = allocator.version.as_deref().map_or(String::new(), |version| format!(" {version}"));
+    push_heading(out, "ALLOCATOR", &format!("  {}{version}", allocator.kind.name()), style);
+    out.push_str(&wrap(&allocator.evidence, style.width, 2));
+    if let Some(settings) = allocator.settings.as_ref().and_then(words::settings) {
+        out.push_str(&wrap(&settings, style.width, 2));
+    }
+    if allocator.arenas.is_empty() {
+        return;
+    }
+    let head = format!(
+        "  {:<14}{:>5}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}",
+        "arena", "heaps", "resident", "live", "cached", "trimmable", "stranded", "threads"
+    );
+    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &head));
+    let mut arenas: Vec<_> = allocator.arenas.iter().collect();
+    arenas.sort_by_key(|arena| (!arena.main, std::cmp::Reverse(arena.resident_bytes)));
+    let named = if arenas.len() > ARENA_ROWS + 1 { ARENA_ROWS } else { arenas.len() };
+    for arena in &arenas[..named] {
+        let name = if arena.main { "main".to_owned() } else { format!("{:x}", arena.address) };
+        push_arena(out, &name, arena.threads.len(), arena);
+    }
+    let others = arenas.split_off(named);
+    if !others.is_empty() {
+        let attached = others.iter().map(|arena| arena.threads.len()).sum();
+        push_arena(out, &format!("{} more", others.len()), attached, &sum(others.iter().copied()));
+    }
+    if allocator.arenas.len() > 1 {
+        let attached: usize = allocator.arenas.iter().map(|arena| arena.threads.len()).sum();
+        push_arena(out, &format!("all {}", allocator.arenas.len()), attached, &sum(allocator.arenas.iter()));
+        if (attached as u64) < threads {
+            let without =
+                format!("  {} of {threads} threads have not allocated yet", threads - attached as u64);
+            let _ = writeln!(out, "{}", style.paint(Ink::Dim, &without));
+        }
+    }
+}
+
+fn push_arena(out: &mut String, name: &str, threads: usize, arena: &Arena) {
+    let size = |bytes: u64| if bytes == 0 { "–".to_owned() } else { Iec(bytes).to_string() };
+    let _ = writeln!(
+        out,
+        "  {name:<14}{:>5}{:>10}{:>10}{:>10}{:>10}{:>10}{threads:>9}",
+        arena.heaps,
+        size(arena.resident_bytes),
+        size(arena.live_bytes),
+        size(arena.cached_bytes),
+        size(arena.trimmable_bytes),
+        size(arena.stranded_bytes),
+    );
+}
+
+fn sum<'a>(arenas: impl Iterator<Item = &'a Arena>) -> Arena {
+    arenas.fold(Arena::default(), |mut sum, arena| {
+        sum.heaps += arena.heaps;
+        sum.resident_bytes += arena.resident_bytes;
+        sum.live_bytes += arena.live_bytes;
+        sum.cached_bytes += arena.cached_bytes;
+        sum.trimmable_bytes += arena.trimmable_bytes;
+        sum.stranded_bytes += arena.stranded_bytes;
+        sum
+    })
+}
+
+fn push_ruby(out: &mut String, ruby: &RubyHeap, style: &Style) {
+    let rest = format!(
+        "  Ruby {} · {} pages of {} · {} slots",
+        ruby.version,
+        thousands(ruby.pages()),
+        Iec(ruby.page_bytes),
+        thousands(ruby.slots())
+    );
+    push_heading(out, "RUBY HEAP", &rest, style);
+    let head =
+        format!("  {:<8}{:>9}{:>13}{:>13}{:>13}{:>9}", "slot", "pages", "slots", "live", "free", "live");
+    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &head));
+    for pool in &ruby.pools {
+        let _ = writeln!(
+            out,
+            "  {:<8}{:>9}{:>13}{:>13}{:>13}{:>9}",
+            Iec(pool.slot_bytes).to_string(),
+            thousands(pool.pages),
+            thousands(pool.slots),
+            thousands(pool.live_slots),
+            thousands(pool.slots.saturating_sub(pool.live_slots)),
+            percent(pool.live_slots, pool.slots)
+        );
+    }
+    let mut facts = vec![format!("live slots / slots: {}", ratio(ruby.live_slots(), ruby.slots()))];
+    if let Some(sorted) = ruby.sorted_length.filter(|&sorted| sorted > 0) {
+        facts.push(format!("pages / sorted length: {}", ratio(ruby.pages(), sorted)));
+    }
+    facts.push(format!(
+        "compaction could empty {} pages ({})",
+        thousands(ruby.compactable_pages),
+        Iec(ruby.compactable_pages * ruby.page_bytes)
+    ));
+    out.push_str(&wrap(&facts.join(" · "), style.width, 2));
+    let mut objects = ruby.objects.clone();
+    objects.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let objects: Vec<_> =
+        objects.iter().take(8).map(|(kind, n)| format!("{}\u{a0}{}", kind.name(), thousands(*n))).collect();
+    if !objects.is_empty() {
+        out.push_str(&wrap(&format!("objects: {}", objects.join(", ")), style.width, 2));
+    }
+    let owned = match &ruby.malloc_owned {
+        Some(owners) => {
+            let mut owners = owners.clone();
+            owners.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+            let owners: Vec<_> = owners
+                .iter()
+                .take(8)
+                .map(|(kind, bytes)| format!("{}\u{a0}{}", kind.name(), Iec(*bytes)))
+                .collect();
+            format!("malloc memory by the type that owns it: {}", owners.join(", "))
+        }
+        None => format!(
+            "malloc memory by the type that owns it: not known, the layouts of Ruby {} are not in this version",
+            ruby.version
+        ),
+    };
+    out.push_str(&wrap(&owned, style.width, 2));
+}
+
+fn ratio(part: u64, whole: u64) -> String {
+    if whole == 0 { "–".to_owned() } else { format!("{:.2}", part as f64 / whole as f64) }
+}
+
+fn push_notes(out: &mut String, notes: &[Note], style: &Style) {
+    if notes.is_empty() {
+        return;
+    }
+    push_heading(out, "WHAT COULD NOT BE TOLD", "", style);
+    for note in notes {
+        let paragraph = wrap(&note.text, style.width, 4);
+        let _ = write!(out, "  {} {}", style.paint(Ink::Yellow, "!"), paragraph.trim_start());
+    }
+}
+
+fn push_failure(out: &mut String, failure: &Failure, style: &Style) {
+    let command =
+        failure.command.as_deref().map_or(String::new(), |command| format!("  {}", clip(command, 60)));
+    let _ = writeln!(out, "\n{}{command}", failure.pid);
+    let paragraph = wrap(&failure.note.text, style.width, 4);
+    let _ = write!(out, "  {} {}", style.paint(Ink::Red, "!"), paragraph.trim_start());
+}
+
+fn push_cost(out: &mut String, process: &ProcessReport, style: &Style) {
+    let stopped = if process.stopped.is_zero() {
+        "without stopping the process".to_owned()
+    } else {
+        format!("the process was stopped for {:.1} ms of it", process.stopped.as_secs_f64() * 1e3)
+    };
+    let cost = format!("Looked for {:.0} ms, {stopped}.", process.elapsed.as_secs_f64() * 1e3);
+    let _ = writeln!(out, "\n{}", style.paint(Ink::Dim, &cost));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn one_process() {
+        let inspection = Inspection { processes: vec![fixture::worker(2310)], ..Inspection::default() };
+        insta::assert_snapshot!(text(&inspection, Detail::Largest, &Style::PLAIN));
+    }
+
+    #[test]
+    fn a_cluster() {
+        insta::assert_snapshot!(text(&fixture::cluster(), Detail::Largest, &Style::PLAIN));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let text = text(&fixture::cluster(), Detail::Every, &Style::PLAIN);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What the categories of a census are called for people, and which belong together.
+
+use crate::style::Ink;
+use unbloat_heap::model::{Category, Census, Settings};
+
+/// The group of a census table in which a category stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    Ruby,
+    Malloc,
+    Other,
+}
+
+impl Group {
+    pub(super) const ALL: [Group; 3] = [Group::Ruby, Group::Malloc, Group::Other];
+
+    pub(super) fn of(category: Category) -> Self {
+        match category {
+            Category::RubyLive(_) | Category::RubyFree | Category::RubyPageOverhead => Group::Ruby,
+            Category::MallocLive
+            | Category::MallocCached
+            | Category::MallocTrimmable
+            | Category::MallocStranded
+            | Category::MallocTop
+            | Category::MallocOverhead
+            | Category::MmappedChunks
+            | Category::AllocatorOther => Group::Malloc,
+            _ => Group::Other,
+        }
+    }
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Group::Ruby => "Ruby",
+            Group::Malloc => "malloc",
+            Group::Other => "other",
+        }
+    }
+}
+
+/// A category's name in a table whose rows stand under their group's name.
+pub(super) fn label(category: Category) -> String {
+    let fixed = match category {
+        Category::RubyLive(ruby_type) => return ruby_type.name().to_owned(),
+        Category::RubyFree => "free slots",
+        Category::RubyPageOverhead => "page overhead",
+        Category::MallocLive => "live",
+        Category::MallocCached => "cached",
+        Category::MallocTrimmable => "trimmable",
+        Category::MallocStranded => "stranded",
+        Category::MallocTop => "top",
+        Category::MallocOverhead => "overhead",
+        Category::MmappedChunks => "live, own mappings",
+        Category::AllocatorOther => "not told apart",
+        Category::ThreadStacks => "thread stacks",
+        Category::JitCode => "JIT code",
+        Category::LibrariesShared => "program and libraries",
+        Category::LibrariesPrivate => "libraries, written to",
+        Category::MappedFiles => "mapped files",
+        Category::SharedMemory => "shared memory",
+        Category::OtherAnonymous => "other anonymous",
+        Category::Unsettled => "kept changing",
+        Category::NotReadable => "not readable",
+    };
+    fixed.to_owned()
+}
+
+/// A part of the stacked bar: what a reader has to tell apart at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Segment {
+    RubyObjects,
+    Live,
+    Cached,
+    Trimmable,
+    Stranded,
+    RubyFree,
+    Rest,
+    Untold,
+}
+
+impl Segment {
+    pub(super) const ALL: [Segment; 8] = [
+        Segment::RubyObjects,
+        Segment::Live,
+        Segment::Stranded,
+        Segment::Trimmable,
+        Segment::Cached,
+        Segment::RubyFree,
+        Segment::Rest,
+        Segment::Untold,
+    ];
+
+    pub(super) fn of(category: Category) -> Self {
+        match category {
+            Category::RubyLive(_) => Segment::RubyObjects,
+            Category::RubyFree => Segment::RubyFree,
+            Category::MallocLive | Category::MmappedChunks => Segment::Live,
+            Category::MallocCached => Segment::Cached,
+            Category::MallocTrimmable => Segment::Trimmable,
+            Category::MallocStranded => Segment::Stranded,
+            Category::AllocatorOther | Category::Unsettled | Category::NotReadable => Segment::Untold,
+            _ => Segment::Rest,
+        }
+    }
+
+    /// Bytes of the census that belong to the segment.
+    pub(super) fn bytes(self, census: &Census) -> u64 {
+        census.iter().filter(|&(category, _)| Segment::of(category) == self).map(|(_, bytes)| bytes).sum()
+    }
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Segment::RubyObjects => "Ruby objects",
+            Segment::Live => "malloc live",
+            Segment::Cached => "cached",
+            Segment::Trimmable => "trimmable",
+            Segment::Stranded => "stranded",
+            Segment::RubyFree => "Ruby free slots",
+            Segment::Rest => "program, other",
+            Segment::Untold => "not told apart",
+        }
+    }
+
+    /// The name in the HTML's data and style sheet.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Segment::RubyObjects => "ruby-live",
+            Segment::Live => "live",
+            Segment::Cached => "cached",
+            Segment::Trimmable => "trimmable",
+            Segment::Stranded => "stranded",
+            Segment::RubyFree => "ruby-free",
+            Segment::Rest => "rest",
+            Segment::Untold => "untold",
+        }
+    }
+
+    /// The letter-like block that stands for it where there are no colors.
+    pub(super) fn block(self) -> char {
+        match self {
+            Segment::RubyObjects => '█',
+            Segment::Live => '▓',
+            Segment::Stranded => '×',
+            Segment::Trimmable => '○',
+            Segment::Cached => '•',
+            Segment::RubyFree => '░',
+            Segment::Rest => '·',
+            Segment::Untold => '?',
+        }
+    }
+
+    pub(super) fn ink(self) -> Ink {
+        match self {
+            Segment::RubyObjects => Ink::Magenta,
+            Segment::Live => Ink::Blue,
+            Segment::Stranded => Ink::Red,
+            Segment::Trimmable => Ink::Green,
+            Segment::Cached => Ink::Yellow,
+            Segment::RubyFree => Ink::BrightMagenta,
+            Segment::Rest => Ink::Gray,
+            Segment::Untold => Ink::None,
+        }
+    }
+}
+
+/// glibc's settings as far as they are known, in words: `arena limit 16, trim threshold 128 KiB (moving)`.
+pub(super) fn settings(settings: &Settings) -> Option<String> {
+    use unbloat_heap::Iec;
+    let moving = if settings.dynamic_thresholds == Some(true) { " (moving)" } else { "" };
+    let arenas = match (settings.arena_max, settings.arena_limit) {
+        (Some(max), _) => Some(format!("arenas limited to {max}")),
+        (None, Some(limit)) => Some(format!("up to {limit} arenas")),
+        (None, None) => None,
+    };
+    let parts: Vec<_> = [
+        arenas,
+        settings.trim_threshold_bytes.map(|bytes| format!("trim threshold {}{moving}", Iec(bytes))),
+        settings.mmap_threshold_bytes.map(|bytes| format!("mmap threshold {}{moving}", Iec(bytes))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
