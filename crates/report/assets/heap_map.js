@@ -77,7 +77,8 @@
     return result;
   }
 
-  const iec = (bytes) => bytes < 1024 ? bytes + " B" : (bytes / 1024).toPrecision(3) + " KiB";
+  const iec = (bytes) => bytes < 1024 ? bytes + " B"
+    : bytes < 1024 ** 2 ? +(bytes / 1024).toPrecision(3) + " KiB" : +(bytes / 1024 ** 2).toPrecision(3) + " MiB";
   const exact = (units) => units === 255 ? PAGE : units * UNIT;
 
   // --- one map ------------------------------------------------------------------------------------------------------
@@ -143,8 +144,9 @@
     }
 
     columnsFor(size, width) {
-      // A power of two, so that what lies under each other is a round number of KiB apart.
-      return 2 ** Math.max(4, Math.floor(Math.log2((width - GUTTER - MARGIN) / size)));
+      // A multiple of 64 KiB, half of it for large cells: round addresses at the left, and little room left over.
+      const step = size > 16 ? 8 : 16;
+      return Math.max(1, Math.floor((width - GUTTER - MARGIN) / size / step)) * step;
     }
 
     layout() {
@@ -167,7 +169,7 @@
       this.canvas.style.height = this.shown + "px";
       this.ratio = ratio;
       this.width = width;
-      this.scale.textContent = `${this.columns * 4 >= 1024 ? this.columns / 256 + " MiB" : this.columns * 4 + " KiB"} a row`;
+      this.scale.textContent = iec(this.columns * PAGE) + " a row";
       this.draw();
     }
 

@@ -99,10 +99,22 @@ fn describe(allocator: Option<&Allocator>, ruby_page: Option<u64>, regions: &[&R
         let live = Iec(bytes(PageUse::Live));
         let trimmable = Iec(bytes(PageUse::Trimmable));
         let stranded = Iec(bytes(PageUse::Stranded));
-        format!("{} resident · {live} live · {trimmable} trimmable · {stranded} stranded", Iec(resident))
+        let threads = threads(allocator, regions.first().map(|region| region.owner));
+        let resident = Iec(resident);
+        format!("{resident} resident · {live} live · {trimmable} trimmable · {stranded} stranded{threads}")
     };
     let regions = regions.iter().map(|region| (format!("{:x}", region.start), region.pages.len())).collect();
     Group { name, note, ruby, regions }
+}
+
+fn threads(allocator: Option<&Allocator>, owner: Option<Owner>) -> String {
+    let Some(Owner::Arena(address)) = owner else { return String::new() };
+    let arena = allocator.and_then(|a| a.arenas.iter().find(|arena| arena.address == address));
+    match arena.map_or(0, |arena| arena.threads.len()) {
+        0 => String::new(),
+        1 => " · 1 thread".to_owned(),
+        several => format!(" · {several} threads"),
+    }
 }
 
 fn pack(pages: impl Iterator<Item = PageFill>) -> String {

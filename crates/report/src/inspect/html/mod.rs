@@ -22,6 +22,13 @@ pub struct Html {
     pub host: String,
 }
 
+/// Whether a process of several is unfolded at first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fold {
+    Open,
+    Closed,
+}
+
 /// Renders an inspection.
 #[must_use]
 pub fn html(inspection: &Inspection, about: &Html) -> String {
@@ -52,9 +59,13 @@ fn page(out: &mut String, inspection: &Inspection, about: &Html) -> fmt::Result 
         together(out, inspection)?;
     }
     let largest = inspection.processes.iter().map(|process| process.rss_bytes).max().unwrap_or(0);
-    let single = inspection.processes.len() == 1;
     for process in &inspection.processes {
-        section(out, process, single || process.rss_bytes == largest)?;
+        let fold = match process.rss_bytes == largest {
+            _ if inspection.processes.len() == 1 => None,
+            true => Some(Fold::Open),
+            false => Some(Fold::Closed),
+        };
+        section(out, process, fold)?;
     }
     for failure in &inspection.failures {
         let command = failure.command.as_deref().unwrap_or("");
@@ -105,24 +116,36 @@ fn together(out: &mut String, inspection: &Inspection) -> fmt::Result {
     Ok(())
 }
 
-fn section(out: &mut String, process: &ProcessReport, open: bool) -> fmt::Result {
-    write!(
-        out,
-        "<details class=\"one\" id=\"p{pid}\"{open}><summary><h2>{pid} {command}</h2>\
-         <p class=\"figures\"><b>{rss}</b> resident{pss} · <b>{bloat}</b> bloat ({share}) · floor <b>{floor}</b></p>\
-         </summary>\n",
-        pid = process.pid,
-        open = if open { " open" } else { "" },
-        command = escape(&process.command),
-        rss = Iec(process.rss_bytes),
-        pss = process.pss_bytes.map_or(String::new(), |bytes| format!(", {} proportional", Iec(bytes))),
-        bloat = Iec(process.census.bloat()),
-        share = match percent(process.census.bloat(), process.rss_bytes) {
-            none if none.is_empty() => "0 %".to_owned(),
-            some => some,
-        },
-        floor = Iec(process.floor_bytes()),
-    )?;
+/// One process: alone under the page's title, else under a heading that folds it away.
+fn section(out: &mut String, process: &ProcessReport, fold: Option<Fold>) -> fmt::Result {
+    let figures = figures(process);
+    match fold {
+        None => write!(out, "<section class=\"one\">{figures}\n")?,
+        Some(fold) => write!(
+            out,
+            "<details class=\"one\" id=\"p{pid}\"{open}><summary><h2>{pid} {command}</h2>{figures}</summary>\n",
+            pid = process.pid,
+            open = if fold == Fold::Open { " open" } else { "" },
+            command = escape(&process.command),
+        )?,
+    }
+    content(out, process)?;
+    writeln!(out, "</{}>", if fold.is_none() { "section" } else { "details" })
+}
+
+fn figures(process: &ProcessReport) -> String {
+    let share = percent(process.census.bloat(), process.rss_bytes);
+    format!(
+        "<p class=\"figures\"><b>{}</b> resident{} · <b>{}</b> bloat{} · floor <b>{}</b></p>",
+        Iec(process.rss_bytes),
+        process.pss_bytes.map_or(String::new(), |bytes| format!(" ({} proportional)", Iec(bytes))),
+        Iec(process.census.bloat()),
+        if share.is_empty() { share } else { format!(" ({share})") },
+        Iec(process.floor_bytes()),
+    )
+}
+
+fn content(out: &mut String, process: &ProcessReport) -> fmt::Result {
     bar(out, &process.census, process.rss_bytes, process.rss_bytes)?;
     legend(out, &process.census)?;
     verdict(out, &process.verdict)?;
@@ -146,7 +169,7 @@ fn section(out: &mut String, process: &ProcessReport, open: bool) -> fmt::Result
     };
     writeln!(
         out,
-        "<p class=\"quiet\">Looked for {:.0} ms, {stopped}.</p></details>",
+        "<p class=\"quiet\">Looked for {:.0} ms, {stopped}.</p>",
         process.elapsed.as_secs_f64() * 1e3
     )
 }
