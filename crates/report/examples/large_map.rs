@@ -99,7 +99,8 @@ fn ruby(slot_bytes: u64, map: &mut HeapMap, census: &mut Census, sequence: &mut 
 }
 
 fn bare_report() -> ProcessReport {
-    let pool = SizePool { slot_bytes: 40, pages: 100, slots: 163_800, live_slots: 120_000, empty_pages: 0 };
+    let pool =
+        SizePool { slot_bytes: 40, pages: 100, slots: 163_800, live_slots: 120_000, ..SizePool::default() };
     ProcessReport {
         pid: Pid(4242),
         parent: None,

@@ -83,6 +83,14 @@ pub struct SizePool {
     pub tomb_slots: u64,
 }
 
+impl SizePool {
+    /// Slots that were read and have no object.
+    #[must_use]
+    pub fn free_slots(&self) -> u64 {
+        self.slots.saturating_sub(self.live_slots + self.unread_slots)
+    }
+}
+
 /// The CRuby heap of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RubyHeap {
@@ -144,5 +152,10 @@ impl RubyHeap {
     #[must_use]
     pub fn live_slots(&self) -> u64 {
         self.pools.iter().map(|pool| pool.live_slots).sum()
+    }
+    /// Slots without an object.
+    #[must_use]
+    pub fn free_slots(&self) -> u64 {
+        self.pools.iter().map(SizePool::free_slots).sum()
     }
 }

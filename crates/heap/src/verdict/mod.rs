@@ -177,11 +177,10 @@ fn ruby_free_slots(report: &ProcessReport) -> Option<Weighed> {
     let free = report.census.bytes(Category::RubyFree);
     worth(report, free).then(|| {
         let compactable = ruby.compactable_pages * ruby.page_bytes;
-        let free_slots = ruby.slots().saturating_sub(ruby.live_slots());
         let mut text = format!(
             "Ruby keeps {} of free slots ({} of its slots) for the objects to come. That is not bloat",
             Iec(free),
-            percent(free_slots, ruby.slots())
+            percent(ruby.free_slots(), ruby.slots())
         );
         let compacts = worth(report, compactable);
         text.push_str(&if compacts {

@@ -165,9 +165,12 @@ fn ruby() -> RubyHeap {
             slots: 953_676,
             live_slots: 638_912,
             empty_pages: 12,
+            ..SizePool::default()
         }],
         objects: vec![(RubyType::String, 235_930), (RubyType::Imemo, 157_286), (RubyType::Array, 78_643)],
         malloc_owned: Some(vec![(RubyType::String, 98 * MIB), (RubyType::Array, 4 * MIB)]),
+        imemos: vec![("iseq", 51_000), ("callinfo", 40_120), ("cref", 9_000)],
+        unassigned_pages: 0,
         compactable_pages: 771,
         sorted_length: Some(2350),
     }

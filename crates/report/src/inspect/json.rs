@@ -280,31 +280,36 @@ struct Ruby<'a> {
     slots: u64,
     live_slots: u64,
     free_slots: u64,
+    eden_pages: u64,
+    unassigned_pages: u64,
     compactable_pages: u64,
     sorted_length: Option<u64>,
-    live_ratio: Option<f64>,
-    pages_ratio: Option<f64>,
+    slot_use: Option<f64>,
+    page_use: Option<f64>,
     pools: Vec<Pool>,
     objects: Vec<Objects>,
+    imemos: Vec<Imemos>,
     malloc_owned: Option<Vec<Owned>>,
 }
 
 impl<'a> Ruby<'a> {
     fn of(ruby: &'a RubyHeap) -> Self {
-        let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         Ruby {
             version: &ruby.version,
             page_bytes: ruby.page_bytes,
             pages: ruby.pages(),
             slots: ruby.slots(),
             live_slots: ruby.live_slots(),
-            free_slots: ruby.slots().saturating_sub(ruby.live_slots()),
+            free_slots: ruby.free_slots(),
+            eden_pages: ruby.eden_pages(),
+            unassigned_pages: ruby.unassigned_pages,
             compactable_pages: ruby.compactable_pages,
             sorted_length: ruby.sorted_length,
-            live_ratio: ratio(ruby.live_slots(), ruby.slots()),
-            pages_ratio: ruby.sorted_length.and_then(|sorted| ratio(ruby.pages(), sorted)),
+            slot_use: ruby.slot_use(),
+            page_use: ruby.page_use(),
             pools: ruby.pools.iter().map(Pool::of).collect(),
             objects: ruby.objects.iter().map(Objects::of).collect(),
+            imemos: ruby.imemos.iter().map(|&(kind, live_slots)| Imemos { kind, live_slots }).collect(),
             malloc_owned: ruby.malloc_owned.as_ref().map(|owned| owned.iter().map(Owned::of).collect()),
         }
     }
@@ -317,7 +322,10 @@ struct Pool {
     slots: u64,
     live_slots: u64,
     free_slots: u64,
+    unread_slots: u64,
     empty_pages: u64,
+    tomb_pages: u64,
+    tomb_slots: u64,
 }
 
 impl Pool {
@@ -327,8 +335,11 @@ impl Pool {
             pages: pool.pages,
             slots: pool.slots,
             live_slots: pool.live_slots,
-            free_slots: pool.slots.saturating_sub(pool.live_slots),
+            free_slots: pool.free_slots(),
+            unread_slots: pool.unread_slots,
             empty_pages: pool.empty_pages,
+            tomb_pages: pool.tomb_pages,
+            tomb_slots: pool.tomb_slots,
         }
     }
 }
@@ -343,6 +354,12 @@ impl Objects {
     fn of(&(ruby_type, live_slots): &(RubyType, u64)) -> Self {
         Objects { r#type: ruby_type.name(), live_slots }
     }
+}
+
+#[derive(Serialize)]
+struct Imemos {
+    kind: &'static str,
+    live_slots: u64,
 }
 
 #[derive(Serialize)]

@@ -303,13 +303,16 @@ fn push_ruby(out: &mut String, ruby: &RubyHeap, style: &Style) {
             thousands(pool.pages),
             thousands(pool.slots),
             thousands(pool.live_slots),
-            thousands(pool.slots.saturating_sub(pool.live_slots)),
+            thousands(pool.free_slots()),
             percent(pool.live_slots, pool.slots)
         );
     }
-    let mut facts = vec![format!("live slots / slots: {}", ratio(ruby.live_slots(), ruby.slots()))];
-    if let Some(sorted) = ruby.sorted_length.filter(|&sorted| sorted > 0) {
-        facts.push(format!("pages / sorted length: {}", ratio(ruby.pages(), sorted)));
+    let mut facts = vec![];
+    if let Some(share) = ruby.slot_use() {
+        facts.push(format!("live slots / slots in eden pages: {share:.2}"));
+    }
+    if let Some(share) = ruby.page_use() {
+        facts.push(format!("eden pages / sorted length: {share:.2}"));
     }
     facts.push(format!(
         "compaction could empty {} pages ({})",
@@ -323,6 +326,13 @@ fn push_ruby(out: &mut String, ruby: &RubyHeap, style: &Style) {
         objects.iter().take(8).map(|(kind, n)| format!("{}\u{a0}{}", kind.name(), thousands(*n))).collect();
     if !objects.is_empty() {
         out.push_str(&wrap(&format!("objects: {}", objects.join(", ")), style.width, 2));
+    }
+    let mut imemos = ruby.imemos.clone();
+    imemos.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let imemos: Vec<_> =
+        imemos.iter().take(5).map(|(kind, n)| format!("{kind}\u{a0}{}", thousands(*n))).collect();
+    if !imemos.is_empty() {
+        out.push_str(&wrap(&format!("of Imemo (Ruby's own): {}", imemos.join(", ")), style.width, 2));
     }
     let owned = match &ruby.malloc_owned {
         Some(owners) => {
@@ -341,10 +351,6 @@ fn push_ruby(out: &mut String, ruby: &RubyHeap, style: &Style) {
         ),
     };
     out.push_str(&wrap(&owned, style.width, 2));
-}
-
-fn ratio(part: u64, whole: u64) -> String {
-    if whole == 0 { "–".to_owned() } else { format!("{:.2}", part as f64 / whole as f64) }
 }
 
 fn push_notes(out: &mut String, notes: &[Note], style: &Style) {

@@ -40,7 +40,7 @@ pub(super) fn element(out: &mut String, process: &ProcessReport, map: &HeapMap) 
         .collect();
     let json = serde_json::to_string(&groups).unwrap_or_default();
     let pages = pack(regions.iter().flat_map(|region| region.pages.iter().copied()));
-    write!(
+    writeln!(
         out,
         "<div class=\"map\" data-groups=\"{}\"><h3>Heap map</h3>\
          <p class=\"quiet\">Every page (4 KiB) of every arena and of the Ruby heap, in order of address. Zoom in and a \
@@ -55,7 +55,7 @@ pub(super) fn element(out: &mut String, process: &ProcessReport, map: &HeapMap) 
          <li><i class=\"top\"></i>top</li><li><i class=\"absent\"></i>not resident</li></ul>\
          <div class=\"view\" tabindex=\"0\" aria-label=\"heap map\"><div class=\"spacer\"></div><canvas></canvas></div>\
          <noscript>The map needs JavaScript; everything else on this page does not.</noscript>\
-         <script type=\"application/octet-stream\" class=\"pages\">{pages}</script></div>\n",
+         <script type=\"application/octet-stream\" class=\"pages\">{pages}</script></div>",
         escape(&json)
     )
 }

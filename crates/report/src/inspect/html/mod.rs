@@ -120,10 +120,10 @@ fn together(out: &mut String, inspection: &Inspection) -> fmt::Result {
 fn section(out: &mut String, process: &ProcessReport, fold: Option<Fold>) -> fmt::Result {
     let figures = figures(process);
     match fold {
-        None => write!(out, "<section class=\"one\">{figures}\n")?,
-        Some(fold) => write!(
+        None => writeln!(out, "<section class=\"one\">{figures}")?,
+        Some(fold) => writeln!(
             out,
-            "<details class=\"one\" id=\"p{pid}\"{open}><summary><h2>{pid} {command}</h2>{figures}</summary>\n",
+            "<details class=\"one\" id=\"p{pid}\"{open}><summary><h2>{pid} {command}</h2>{figures}</summary>",
             pid = process.pid,
             open = if fold == Fold::Open { " open" } else { "" },
             command = escape(&process.command),

@@ -68,7 +68,7 @@ pub(super) fn ruby(out: &mut String, ruby: &RubyHeap) -> fmt::Result {
             Iec(pool.slot_bytes),
             thousands(pool.pages),
             thousands(pool.live_slots),
-            thousands(pool.slots.saturating_sub(pool.live_slots)),
+            thousands(pool.free_slots()),
             percent(pool.live_slots, pool.slots)
         )?;
     }
