@@ -2,7 +2,8 @@
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 use std::time::Duration;
 
 /// The shortest time told apart from zero. Finer figures would be the noise of the clock reads.
@@ -13,7 +14,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
 /// A distribution of times, exact to 0.1 % from 1 ms up and to about a microsecond below.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Latency {
     histogram: Histogram<u64>,
 }
@@ -33,6 +34,19 @@ pub struct Summary {
     pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: Option<u64>,
+}
+
+/// Its figures, not its thousands of buckets.
+impl fmt::Debug for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.summary().fmt(f)
+    }
+}
+
+impl Serialize for Latency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.summary().serialize(serializer)
+    }
 }
 
 impl Default for Latency {

@@ -17,9 +17,3 @@ pub use fault::Faults;
 pub use generator::Generator;
 pub use latency::{Latency, Summary};
 pub use progress::{Live, Progress, Silent};
-
-impl serde::Serialize for Latency {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.summary().serialize(serializer)
-    }
-}

@@ -29,7 +29,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The buffer that all connections read through. It is grown for a message that is longer.
+/// The buffer that all connections read through.
 const BUFFER: usize = 64 << 10;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 1024;
@@ -229,12 +229,7 @@ impl Pool {
     fn read(&mut self, id: usize, load: &mut Load) {
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(connection) = self.connections[id].as_mut() {
-            let carried = connection.pending.len();
-            if carried + BUFFER / 2 > buffer.len() {
-                buffer.resize(carried + BUFFER, 0);
-            }
-            let read = connection.stream.read(&mut buffer[carried..]);
-            match read {
+            match connection.stream.read(&mut buffer) {
                 Ok(0) => {
                     self.fail(
                         id,
@@ -244,60 +239,73 @@ impl Pool {
                     );
                 }
                 Ok(count) => {
-                    let full = carried + count == buffer.len();
-                    let last = !full && connection.stream.short_read_is_last();
-                    buffer[..carried].copy_from_slice(&connection.pending);
-                    connection.pending.clear();
-                    self.take_in(id, &buffer[..carried + count], load);
+                    let last = count < buffer.len() && connection.stream.short_read_is_last();
+                    self.on_bytes(id, &buffer[..count], load);
                     if last {
                         break;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.fail(id, broken_class(&error), error.to_string(), load);
-                }
+                Err(error) => self.fail(id, broken_class(&error), error.to_string(), load),
             }
         }
         self.buffer = buffer;
     }
 
-    /// Deals with bytes that arrived: first the response to the upgrade, then frames; keeps what is not complete.
-    fn take_in(&mut self, id: usize, bytes: &[u8], load: &mut Load) {
+    /// Deals with bytes that arrived, after those that waited for them; keeps what is still not complete.
+    fn on_bytes(&mut self, id: usize, bytes: &[u8], load: &mut Load) {
+        let Some(connection) = self.connections[id].as_mut() else { return };
+        if connection.pending.is_empty() {
+            // Nearly always: whole frames, straight from the buffer.
+            let used = self.take_in(id, bytes, load);
+            if let Some(connection) = self.connections[id].as_mut() {
+                connection.pending.extend_from_slice(&bytes[used..]);
+            }
+            return;
+        }
+        let mut pending = std::mem::take(&mut connection.pending);
+        pending.extend_from_slice(bytes);
+        let used = self.take_in(id, &pending, load);
+        if used < pending.len()
+            && let Some(connection) = self.connections[id].as_mut()
+        {
+            // A frame that is still incomplete stays where it is: however many pieces it comes in, it is copied once.
+            pending.drain(..used);
+            connection.pending = pending;
+        }
+    }
+
+    /// Deals with what is complete, first the response to the upgrade, then frames, and returns how many bytes that was.
+    fn take_in(&mut self, id: usize, bytes: &[u8], load: &mut Load) -> usize {
         let now_ns = self.clock.now_ns();
-        let mut rest = bytes;
+        let mut used = 0;
         while let Some(connection) = self.connections[id].as_mut() {
+            let rest = &bytes[used..];
             if let Stage::Upgrading(upgrade) = &connection.stage {
                 match upgrade.check(rest) {
                     Ok(Some(header)) => {
-                        rest = &rest[header..];
+                        used += header;
                         connection.stage = Stage::Greeting;
                         if !self.wire.awaits_welcome() {
                             self.subscribe(id, now_ns, load);
                         }
-                        continue;
                     }
-                    Ok(None) => {}
-                    Err(refusal) => return self.fail(id, refusal_class(&refusal), refusal.to_string(), load),
+                    Ok(None) => break,
+                    Err(refusal) => self.fail(id, refusal_class(&refusal), refusal.to_string(), load),
                 }
             } else {
                 match frame::read(rest) {
                     Ok(Some(frame)) => {
-                        rest = &rest[frame.size..];
+                        used += frame.size;
                         self.on_frame(id, &frame, now_ns, load);
-                        continue;
                     }
-                    Ok(None) => {}
-                    Err(broken) => {
-                        return self.fail(id, "broken_frame", format!("the server sent {broken}"), load);
-                    }
+                    Ok(None) => break,
+                    Err(broken) => self.fail(id, "broken_frame", format!("the server sent {broken}"), load),
                 }
             }
-            // Given back when nothing waits: a connection at rest holds no memory.
-            connection.pending = rest.to_vec();
-            return;
         }
+        used
     }
 
     fn on_frame(&mut self, id: usize, frame: &Frame<'_>, now_ns: u64, load: &mut Load) {

@@ -1,0 +1,7 @@
+//! The servers that the load drivers are tested and measured against. For development only; nothing that ships uses them.
+//!
+//! [`cable`] is a WebSocket server that speaks the protocols of `unbloat bench cable`. Well-behaved it is fast enough to
+//! measure the generator against (the binary `cable-server`); with a [`cable::Mischief`] it drops, doubles, delays,
+//! mangles and dies, and keeps exact count of it.
+
+pub mod cable;
