@@ -92,3 +92,99 @@ pub fn pages_of(version: RubyVersion) -> Option<PageLayout> {
         _ => return None,
     })
 }
+
+/// Where in `rb_objspace_t` the counters lie that are read, from the first size pool on: `size_pools[0]` (3.1 to 3.3),
+/// `heaps[0]` (from 3.4 on), `eden_heap`, with `tomb_heap` behind it (before 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjspaceLayout {
+    /// Size pools (`SIZE_POOL_COUNT`, `HEAP_COUNT`).
+    pub pools: usize,
+    /// Bytes of one.
+    pub pool_bytes: u64,
+    /// Offset in the pool of the head of eden's list of pages; only used where pages do not name their pool.
+    pub list_head: u64,
+    /// Offset in a pool of eden's `total_pages`; `total_slots` follows.
+    pub eden_totals: usize,
+    /// The same for the tomb.
+    pub tomb_totals: Option<usize>,
+    /// Offset of `heap_pages`.
+    pub heap_pages: usize,
+    /// What `heap_pages.sorted` is.
+    pub list: PageList,
+}
+
+/// The list of all pages in order of address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageList {
+    /// A plain array, with `allocated_pages`, `allocatable_pages` and `sorted_length` behind its pointer.
+    Array,
+    /// `rb_darray` (darray.h).
+    Darray,
+}
+
+/// Where the counters of a version lie; `None` for one that this build does not know.
+#[must_use]
+pub fn objspace_of(version: RubyVersion) -> Option<ObjspaceLayout> {
+    // v3_0_7 gc.c:649-760. rb_heap_t is 72 bytes from 2.7 to 3.3 and ends with total_pages, total_slots.
+    let v3_0 = ObjspaceLayout {
+        pools: 1,
+        pool_bytes: 144,
+        list_head: 8,
+        eden_totals: 56,
+        tomb_totals: Some(72 + 56),
+        heap_pages: 200,
+        list: PageList::Array,
+    };
+    Some(match (version.major, version.minor) {
+        // v2_7_8 gc.c:657-760: freelist and using_page before the list; mark_func_data before the mark stack.
+        (2, 7) => ObjspaceLayout { list_head: 24, heap_pages: 208, ..v3_0 },
+        (3, 0) => v3_0,
+        // v3_1_2 gc.c:677-790: one pool of 160 bytes (USE_RVARGC 0), eden at 16.
+        (3, 1) => ObjspaceLayout {
+            pool_bytes: 160,
+            eden_totals: 72,
+            tomb_totals: Some(144),
+            heap_pages: 216,
+            ..v3_0
+        },
+        // v3_2_11 gc.c:700-830: five pools, eden at 56.
+        (3, 2) => ObjspaceLayout {
+            pools: 5,
+            pool_bytes: 200,
+            eden_totals: 112,
+            tomb_totals: Some(184),
+            heap_pages: 1056,
+            ..v3_0
+        },
+        // v3_3_8 gc.c:770-900: eden at 80.
+        (3, 3) => ObjspaceLayout {
+            pools: 5,
+            pool_bytes: 224,
+            eden_totals: 136,
+            tomb_totals: Some(208),
+            heap_pages: 1176,
+            ..v3_0
+        },
+        // v3_4_9 gc/default/default.c:420-520: rb_heap_t is a pool of 144 bytes itself, no tomb.
+        (3, 4) => ObjspaceLayout {
+            pools: 5,
+            pool_bytes: 144,
+            eden_totals: 128,
+            tomb_totals: None,
+            heap_pages: 792,
+            list: PageList::Darray,
+            ..v3_0
+        },
+        // v4.0.5 gc/default/default.c:460-570: slot_bits_mask added.
+        (4, 0) => ObjspaceLayout {
+            pools: 5,
+            pool_bytes: 152,
+            eden_totals: 136,
+            tomb_totals: None,
+            heap_pages: 832,
+            list: PageList::Darray,
+            ..v3_0
+        },
+        _ => return None,
+    })
+}

@@ -5,18 +5,31 @@
 //! | [`version`] | which Ruby it is |
 //! | [`layout`] | where that Ruby keeps what: the table to extend for a new version |
 //! | [`pages`] | finding the heap's pages by their structure |
+//! | [`objspace`] | the collector's own counters |
 //! | [`slots`] | what the slots hold: live or free, by type |
+//! | `imemo` | the kinds of internal objects |
+//! | `owner_rules` | where objects keep pointers to malloc memory, by version |
+//! | `owners` | collecting these pointers |
+//! | [`owned`] | finding their chunks |
+//! | [`reading`] | all of it in one go |
 //!
-//! The flow: [`HeapPages::find`] yields the pages (whose bodies no other walker may claim), [`slots::walk`] reads them
-//! once and counts.
+//! The flow: [`Ruby::find`] yields the pages (whose bodies no other walker may claim), [`Ruby::read`] reads them once and
+//! counts, the malloc walk shows its chunks to the [`Reading`], and [`Reading::finish`] has the result.
 
+mod imemo;
 pub mod layout;
+pub mod objspace;
+pub mod owned;
+mod owner_rules;
+mod owners;
 pub mod pages;
+pub mod reading;
 pub mod slots;
 pub mod version;
 mod words;
 
 pub use pages::{HeapPage, HeapPages};
+pub use reading::Reading;
 pub use version::RubyVersion;
 
 use unbloat_process::{Maps, Memory, Pid, Result};

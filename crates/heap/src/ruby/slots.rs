@@ -54,13 +54,7 @@ impl Tally {
     /// Live slots by type, in the order of the types.
     #[must_use]
     pub fn objects(&self) -> Vec<(RubyType, u64)> {
-        let mut objects = BTreeMap::new();
-        for (code, &count) in self.types.iter().enumerate().filter(|(_, count)| **count > 0) {
-            if let Category::RubyLive(ruby_type) = category(code as u64) {
-                *objects.entry(ruby_type).or_default() += count;
-            }
-        }
-        objects.into_iter().collect()
+        by_type(&self.types)
     }
 
     /// Resident bytes of the bodies: live slots by type, free slots, overhead.
@@ -217,6 +211,17 @@ pub fn walk(
         }
     }
     Ok(tally)
+}
+
+/// Sums by type code as sums by type, without those that are zero.
+pub(super) fn by_type(codes: &[u64; 32]) -> Vec<(RubyType, u64)> {
+    let mut types = BTreeMap::new();
+    for (code, &sum) in codes.iter().enumerate().filter(|(_, sum)| **sum > 0) {
+        if let Category::RubyLive(ruby_type) = category(code as u64) {
+            *types.entry(ruby_type).or_default() += sum;
+        }
+    }
+    types.into_iter().collect()
 }
 
 /// What a slot with this type code is.

@@ -1,0 +1,102 @@
+//! The pointers to malloc memory that Ruby objects hold, and the sum of the chunks that they find.
+//!
+//! [`Owned`] is filled while the slots are walked and then shown every live chunk of the malloc walk. A pointer takes
+//! four bytes: heaps are cut into windows of 64 MiB, in which 22 bits say where (chunks lie at multiples of 16) and five
+//! bits what type of object it was. Over [`MAX_POINTERS`] a random half is dropped, then a quarter …, and what remains is
+//! scaled: an estimate, which [`Owned::share`] admits.
+
+use std::collections::HashMap;
+
+/// Bytes of a window.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// malloc's user addresses are multiples of this (`MALLOC_ALIGNMENT`, malloc/malloc-alignment.h, 64-bit).
+const ALIGNMENT: u64 = 16;
+/// Chunks' places in a window.
+const PLACES: usize = (WINDOW_BYTES / ALIGNMENT) as usize;
+/// Bits that a place takes; the type code lies above.
+const PLACE_BITS: u32 = PLACES.trailing_zeros();
+/// Pointers that are kept: 24 MiB of them.
+const MAX_POINTERS: usize = 6 << 20;
+
+/// Pointers by window, and what was found by type code.
+#[derive(Debug, Default)]
+pub struct Owned {
+    windows: HashMap<u64, Vec<u32>>,
+    pointers: usize,
+    /// One in `1 << sampling` addresses is looked at.
+    sampling: u32,
+    /// The window that is laid out for looking up, and for each of its places the type code, or 0.
+    open: Option<u64>,
+    places: Vec<u8>,
+    bytes: [u64; 32],
+}
+
+impl Owned {
+    /// Remembers that an object of the type `code` holds `pointer`.
+    pub(super) fn insert(&mut self, pointer: u64, code: u8) {
+        if !pointer.is_multiple_of(ALIGNMENT) || !self.sampled(pointer) {
+            return;
+        }
+        let place = (pointer % WINDOW_BYTES / ALIGNMENT) as u32;
+        self.windows.entry(pointer / WINDOW_BYTES).or_default().push(u32::from(code) << PLACE_BITS | place);
+        self.pointers += 1;
+        if self.pointers > MAX_POINTERS {
+            self.halve();
+        }
+    }
+
+    /// A live chunk with `bytes` of user memory at `user`. Quick when neighbors come one after the other.
+    pub fn chunk(&mut self, user: u64, bytes: u64) {
+        if !user.is_multiple_of(ALIGNMENT) || !self.sampled(user) {
+            return;
+        }
+        let window = user / WINDOW_BYTES;
+        if self.open != Some(window) {
+            self.lay_out(window);
+        }
+        let place = (user % WINDOW_BYTES / ALIGNMENT) as usize;
+        if let Some(&code) = self.places.get(place).filter(|&&code| code != 0) {
+            self.bytes[usize::from(code)] += bytes << self.sampling;
+        }
+    }
+
+    /// Bytes by type code of the chunks that were shown so far.
+    #[must_use]
+    pub fn bytes(&self) -> &[u64; 32] {
+        &self.bytes
+    }
+
+    /// The share of pointers that was kept, when there were too many of them to keep: then the sums are estimates.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        (self.sampling > 0).then(|| 0.5f64.powi(self.sampling as i32))
+    }
+
+    fn sampled(&self, pointer: u64) -> bool {
+        // Fibonacci hashing: the upper bits of the product are evenly spread.
+        let hash = (pointer / ALIGNMENT).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.sampling == 0 || hash >> (64 - self.sampling) == 0
+    }
+
+    fn halve(&mut self) {
+        self.sampling += 1;
+        let mut windows = std::mem::take(&mut self.windows);
+        for (window, entries) in &mut windows {
+            let address = |entry: u32| window * WINDOW_BYTES + u64::from(entry) % PLACES as u64 * ALIGNMENT;
+            entries.retain(|&entry| self.sampled(address(entry)));
+            entries.shrink_to_fit();
+        }
+        self.pointers = windows.values().map(Vec::len).sum();
+        self.windows = windows;
+    }
+
+    fn lay_out(&mut self, window: u64) {
+        self.open = Some(window);
+        self.places.clear();
+        let Some(entries) = self.windows.get(&window) else { return };
+        self.places.resize(PLACES, 0);
+        for &entry in entries.iter().rev() {
+            self.places[entry as usize % PLACES] = (entry >> PLACE_BITS) as u8;
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Everything about a Ruby heap in one reading: what the slots hold, what the collector's counters add, and whose malloc
+//! memory is whose.
+
+use super::objspace::Objspace;
+use super::owned::Owned;
+use super::owners::Owners;
+use super::slots::{self, Tally};
+use super::{HeapPages, Ruby, RubyVersion, imemo, layout};
+use crate::glibc::observer::{Chunk, ChunkState, Observer};
+use crate::model::{Category, Census, Note, RubyHeap};
+use std::ops::Range;
+use unbloat_process::{Maps, Memory, Result};
+
+/// A Ruby heap that was read. Shown the chunks of a malloc walk (it is an [`Observer`]) it adds up who owns them;
+/// [`Reading::finish`] then yields the result.
+#[derive(Debug)]
+pub struct Reading {
+    version: Option<RubyVersion>,
+    page_bytes: u64,
+    tally: Tally,
+    sorted_length: Option<u64>,
+    owned: Option<Owned>,
+}
+
+impl Ruby {
+    /// Reads the whole heap once. `claim` gets what each byte of a page's body is, page by page. Read through a view that
+    /// touches resident pages only.
+    ///
+    /// # Errors
+    /// The process is gone or may not be looked at.
+    pub fn read(
+        &self,
+        memory: &dyn Memory,
+        maps: &Maps,
+        claim: impl FnMut(Range<u64>, Category),
+    ) -> Result<Reading> {
+        let mut reading = Reading {
+            version: self.version,
+            page_bytes: 0,
+            tally: Tally::default(),
+            sorted_length: None,
+            owned: None,
+        };
+        let Some(pages) = &self.pages else { return Ok(reading) };
+        reading.page_bytes = pages.layout.page_bytes;
+        reading.sorted_length = self.sorted_length(memory, pages)?;
+        match self.version.and_then(|version| Owners::of(version, memory, maps)) {
+            Some(mut owners) => {
+                reading.tally = slots::walk(memory, pages, claim, |slot| owners.visit(slot))?;
+                reading.owned = Some(owners.finish()?);
+            }
+            None => reading.tally = slots::walk(memory, pages, claim, |_| {})?,
+        }
+        Ok(reading)
+    }
+
+    fn sorted_length(&self, memory: &dyn Memory, pages: &HeapPages) -> Result<Option<u64>> {
+        let Some(layout) = self.version.and_then(layout::objspace_of) else { return Ok(None) };
+        Ok(Objspace::read(memory, pages, &layout)?.map(|objspace| objspace.sorted_length))
+    }
+}
+
+impl Reading {
+    /// Resident bytes of the pages' bodies: live slots by type, free slots, overhead.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        self.tally.census()
+    }
+
+    /// The result, and what could not be told.
+    #[must_use]
+    pub fn finish(self) -> (RubyHeap, Vec<Note>) {
+        let notes = self.notes();
+        let heap = RubyHeap {
+            version: self.version.map_or_else(|| "unknown".to_owned(), |version| version.to_string()),
+            page_bytes: self.page_bytes,
+            pools: self.tally.pools.values().cloned().collect(),
+            unassigned_pages: self.tally.unassigned_pages,
+            objects: self.tally.objects(),
+            imemos: imemo::named(self.version, &self.tally.imemos),
+            malloc_owned: self.owned.as_ref().map(|owned| slots::by_type(owned.bytes())),
+            compactable_pages: self.tally.compactable_pages(),
+            sorted_length: self.sorted_length,
+        };
+        (heap, notes)
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let mut note = |code, text: String| notes.push(Note { code, text });
+        let name = self.version.map_or_else(|| "this Ruby".to_owned(), |version| format!("Ruby {version}"));
+        if self.page_bytes == 0 {
+            note(
+                "ruby-heap-not-found",
+                format!(
+                    "{name} is mapped but none of its heap pages were found: it is starting, or its layout is not known \
+                 (2.7, 3.0 to 3.4 and 4.0 are)"
+                ),
+            );
+        } else if self.owned.is_none() {
+            note(
+                "ruby-layout-unknown",
+                format!(
+                    "who owns which malloc memory cannot be told: the layouts of {name} are not known (2.7, 3.0 to 3.4 and \
+                 4.0 are)"
+                ),
+            );
+        }
+        if let Some(share) = self.owned.as_ref().and_then(Owned::share) {
+            note(
+                "ruby-owners-sampled",
+                format!(
+                    "malloc memory by Ruby type is an estimate from {:.1} % of the objects' pointers, to bound this tool's \
+                 own memory",
+                    100.0 * share
+                ),
+            );
+        }
+        let unread: u64 = self.tally.pools.values().map(|pool| pool.unread_slots).sum();
+        if unread > 0 {
+            note(
+                "ruby-slots-unread",
+                format!(
+                    "{unread} Ruby slots lie on pages that are swapped out or were never touched; what they hold is not known"
+                ),
+            );
+        }
+        if self.tally.vanished_pages > 0 {
+            note(
+                "ruby-pages-vanished",
+                format!(
+                    "{} Ruby heap pages were given back while they were being read",
+                    self.tally.vanished_pages
+                ),
+            );
+        }
+        notes
+    }
+}
+
+impl Observer for Reading {
+    fn chunk(&mut self, chunk: &Chunk) {
+        if let (Some(owned), ChunkState::Live | ChunkState::Mapped) = (&mut self.owned, chunk.state) {
+            owned.chunk(chunk.user().start, chunk.resident_bytes);
+        }
+    }
+}
