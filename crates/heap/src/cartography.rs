@@ -1,0 +1,167 @@
+//! Drawing the heap map while the walkers go: they tell ranges of bytes, the map keeps pages.
+
+use crate::glibc::observer::{Observer, Span};
+use crate::model::{Category, HeapMap, Owner, Region};
+use crate::ruby::{HeapPage, HeapPages};
+use std::ops::Range;
+use unbloat_process::{Memory, PAGE_SIZE, Result};
+
+/// Takes what the walkers tell. Give it to the walk of the arenas as their [`Observer`], and its
+/// [`add`](Cartographer::add) to the walk of the Ruby heap.
+pub struct Cartographer<'a> {
+    memory: &'a dyn Memory,
+    /// In order of address.
+    regions: Vec<Region>,
+    /// The region that the last range fell into: the next one most likely does, too.
+    current: usize,
+}
+
+impl<'a> Cartographer<'a> {
+    /// An empty map of what `memory` holds.
+    #[must_use]
+    pub fn new(memory: &'a dyn Memory) -> Self {
+        Cartographer { memory, regions: vec![], current: 0 }
+    }
+
+    /// Opens a region for each run of adjacent Ruby pages with slots of one size.
+    ///
+    /// # Errors
+    /// The process is gone or may not be looked at.
+    pub fn open_ruby(&mut self, heap: &HeapPages) -> Result<()> {
+        let page_bytes = heap.layout.page_bytes;
+        let adjacent =
+            |a: &HeapPage, b: &HeapPage| a.slot_bytes == b.slot_bytes && a.body + page_bytes == b.body;
+        for run in heap.pages.chunk_by(adjacent) {
+            if let (Some(first), Some(last)) = (run.first(), run.last()) {
+                let owner = Owner::Ruby { slot_bytes: first.slot_bytes.into() };
+                self.open(first.body..last.body + page_bytes, owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a region for the pages that a range touches. Pages that another region has already keep their owner: Ruby
+    /// pages may lie inside an arena (up to 2.7), and are opened first.
+    ///
+    /// # Errors
+    /// The process is gone or may not be looked at.
+    pub fn open(&mut self, range: Range<u64>, owner: Owner) -> Result<()> {
+        let mut at = range.start / PAGE_SIZE * PAGE_SIZE;
+        let end = range.end.next_multiple_of(PAGE_SIZE);
+        while at < end {
+            let next = self.regions.partition_point(|region| region.start <= at);
+            let before = next.checked_sub(1).map_or(0, |before| end_of(&self.regions[before]));
+            if before > at {
+                at = before;
+                continue;
+            }
+            let gap_end = self.regions.get(next).map_or(end, |region| region.start.min(end));
+            let residency = self.memory.residency(at, gap_end - at)?;
+            self.regions.insert(next, Region::new(&residency, owner));
+            at = gap_end;
+        }
+        Ok(())
+    }
+
+    /// Says what the bytes of a range are; what lies in no region is left out.
+    pub fn add(&mut self, range: Range<u64>, category: Category) {
+        let mut at = range.start;
+        while at < range.end {
+            let here = self.regions.get(self.current);
+            if !here.is_some_and(|region| region.start <= at && at < end_of(region)) {
+                self.current = self.regions.partition_point(|region| end_of(region) <= at);
+            }
+            let Some(region) = self.regions.get_mut(self.current) else { return };
+            region.add(at..range.end, category);
+            at = end_of(region);
+        }
+    }
+
+    /// The map.
+    #[must_use]
+    pub fn finish(self) -> HeapMap {
+        HeapMap { regions: self.regions }
+    }
+}
+
+impl Observer for Cartographer<'_> {
+    fn span(&mut self, span: &Span) {
+        // A process that ends during the walk fails the walk; its map is then of no interest.
+        let _ = self.open(span.range.clone(), Owner::Arena(span.arena));
+    }
+
+    fn bytes(&mut self, range: Range<u64>, category: Category) {
+        if category == Category::MmappedChunks {
+            // As above.
+            let _ = self.open(range.clone(), Owner::MmappedChunk);
+        }
+        self.add(range, category);
+    }
+}
+
+fn end_of(region: &Region) -> u64 {
+    region.start + region.pages.len() as u64 * PAGE_SIZE
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::model::PageUse;
+    use unbloat_process::Residency;
+
+    /// Every page resident, every byte zero.
+    struct Flat;
+
+    impl Memory for Flat {
+        fn read(&self, _address: u64, buffer: &mut [u8]) -> Result<()> {
+            buffer.fill(0);
+            Ok(())
+        }
+
+        fn residency(&self, start: u64, len: u64) -> Result<Residency> {
+            Ok(Residency::all(start, len))
+        }
+    }
+
+    #[test]
+    fn a_ruby_page_inside_an_arena_keeps_its_owner() {
+        let mut map = Cartographer::new(&Flat);
+        map.open(0x4000..0x8000, Owner::Ruby { slot_bytes: 40 }).unwrap();
+        map.open(0x1000..0xa010, Owner::Arena(7)).unwrap();
+        map.add(0x4000..0x8000, Category::RubyFree);
+        map.add(0x1030..0x4000, Category::MallocLive);
+        map.add(0x8000..0xa010, Category::MallocStranded);
+        let map = map.finish();
+        let shape: Vec<_> = map.regions.iter().map(|r| (r.start, r.pages.len(), r.owner)).collect();
+        let arena = Owner::Arena(7);
+        assert_eq!(
+            shape,
+            [(0x1000, 3, arena), (0x4000, 4, Owner::Ruby { slot_bytes: 40 }), (0x8000, 3, arena)]
+        );
+        let sum = |page_use| {
+            let pages = map.regions.iter().flat_map(|region| region.pages.iter());
+            pages.map(|page| u64::from(page.bytes(page_use))).sum::<u64>()
+        };
+        assert_eq!(sum(PageUse::Live), 0x2fd0);
+        assert_eq!(sum(PageUse::RubyFree), 0x4000);
+        assert_eq!(sum(PageUse::Stranded), 0x2010);
+    }
+
+    #[test]
+    fn a_range_may_reach_over_regions_and_gaps() {
+        let mut map = Cartographer::new(&Flat);
+        map.open(0x1000..0x2000, Owner::Arena(1)).unwrap();
+        map.open(0x5000..0x6000, Owner::Arena(1)).unwrap();
+        map.add(0..0x9000, Category::MallocLive);
+        map.add(0x2000..0x5000, Category::MallocLive);
+        let pages: Vec<_> = map
+            .finish()
+            .regions
+            .iter()
+            .flat_map(|r| r.pages.clone())
+            .map(|p| p.bytes(PageUse::Live))
+            .collect();
+        assert_eq!(pages, [4096, 4096]);
+    }
+}
