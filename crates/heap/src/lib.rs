@@ -9,6 +9,7 @@ pub mod glibc;
 pub mod iec;
 pub mod model;
 pub mod ruby;
+pub mod sharing;
 pub mod verdict;
 
 pub use iec::Iec;

@@ -25,6 +25,7 @@ pub struct Residency {
 const RESIDENT: u8 = 1;
 const SWAPPED: u8 = 2;
 const FILE: u8 = 4;
+const EXCLUSIVE: u8 = 8;
 
 impl Residency {
     /// Nothing resident in `len` bytes from `start` on.
@@ -74,6 +75,13 @@ impl Residency {
     #[must_use]
     pub fn is_file(&self, address: u64) -> bool {
         self.bits(address) & FILE != 0
+    }
+
+    /// Whether the page that holds `address` is resident and mapped by this process alone, only if that was asked for
+    /// with [`PageMap::residency_with_sharing`].
+    #[must_use]
+    pub fn is_exclusive(&self, address: u64) -> bool {
+        self.bits(address) & (RESIDENT | EXCLUSIVE) == RESIDENT | EXCLUSIVE
     }
 
     /// Resident bytes of the range.
@@ -226,6 +234,23 @@ impl PageMap {
         self.read(start, len)
     }
 
+    /// As [`PageMap::residency`], and which pages are mapped by this process alone (bit 56 of a pagemap entry, since
+    /// Linux 4.2; `PAGEMAP_SCAN` does not tell it).
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn residency_with_sharing(&self, start: u64, len: u64) -> Result<Residency> {
+        let mut residency = self.residency(start, len)?;
+        let mut entries = vec![0; residency.pages.len() * 8];
+        let read = self.read_entries(start, &mut entries)?;
+        for (page, entry) in residency.pages.iter_mut().zip(entries[..read].chunks_exact(8)) {
+            if entry[7] & 1 != 0 {
+                *page |= EXCLUSIVE;
+            }
+        }
+        Ok(residency)
+    }
+
     fn scan(&self, start: u64, len: u64) -> nix::Result<Residency> {
         let mut residency = Residency::none(start, len);
         let mut regions = [PageRegion::default(); REGIONS];
@@ -256,16 +281,22 @@ impl PageMap {
     fn read(&self, start: u64, len: u64) -> Result<Residency> {
         let mut residency = Residency::none(start, len);
         let mut entries = vec![0; residency.pages.len() * 8];
-        let read = self
-            .file
-            .read_at(&mut entries, start / PAGE_SIZE * 8)
-            .map_err(|e| Error::from_io(self.pid, "the page map", e))?;
+        let read = self.read_entries(start, &mut entries)?;
         for (page, entry) in residency.pages.iter_mut().zip(entries[..read].chunks_exact(8)) {
             // Bits 63 present, 62 swapped, 61 file or shared anonymous lie in the last byte.
             let high = entry[7];
             *page = bits(high & 0x80 != 0, high & 0x40 != 0, high & 0x20 != 0);
         }
         Ok(residency)
+    }
+}
+
+impl PageMap {
+    /// Reads the entries of the pages from `start` on; returns how many bytes.
+    fn read_entries(&self, start: u64, entries: &mut [u8]) -> Result<usize> {
+        self.file
+            .read_at(entries, start / PAGE_SIZE * 8)
+            .map_err(|e| Error::from_io(self.pid, "the page map", e))
     }
 }
 
