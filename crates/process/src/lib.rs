@@ -18,6 +18,7 @@
 //! | [`status_page`] | what `libunbloat.so` in a process says about itself |
 //! | [`resident`] | small reads that touch resident pages only |
 //! | [`elf`] | the ELF files that it has mapped: symbols, relocations, build ID |
+//! | [`remote`] | calling a function in another process |
 //! | [`error`] | what can go wrong, with the next step |
 
 pub mod elf;
@@ -27,6 +28,8 @@ pub mod maps;
 pub mod memory;
 pub mod pages;
 pub mod pid;
+#[cfg(target_arch = "x86_64")]
+pub mod remote;
 pub mod resident;
 pub mod signal;
 pub mod status;

@@ -1,0 +1,104 @@
+//! Why a thread, or a whole process, is left alone.
+
+use crate::Pid;
+use std::time::Duration;
+
+/// Why a thread cannot be borrowed now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is no longer where `/proc` showed it.
+    #[error("a thread woke up just then")]
+    Woke,
+    /// Its process is stopped by job control.
+    #[error("the process is stopped (SIGSTOP, Ctrl-Z); let it go on with SIGCONT")]
+    Stopped,
+    /// A signal waits to be handled.
+    #[error("a thread has a signal to handle first")]
+    SignalPending,
+    /// Every signal that could announce the end of the call has a handler or is blocked.
+    #[error("the program handles SIGURG, SIGWINCH and SIGCHLD itself")]
+    NoSignalFree,
+    /// The stack pointer is not in the thread's own stack.
+    #[error("a thread runs on a stack that is not its own (a fiber's, a coroutine's, an alternate signal stack)")]
+    ForeignStack,
+    /// The stack is nearly full.
+    #[error("a thread has too little stack left")]
+    NoRoom,
+    /// It is inside of a signal handler, which may have interrupted the allocator.
+    #[error("a thread is inside of a signal handler")]
+    InSignalHandler,
+    /// Control-flow enforcement.
+    #[error("a thread has a shadow stack (CET), which takes no return addresses from outside")]
+    ShadowStack,
+    /// 32-bit or x32 code.
+    #[error("a thread runs 32-bit code")]
+    Not64Bit,
+    /// AMX tiles or something newer.
+    #[error("a thread uses processor state that signal frames here do not hold (AMX)")]
+    ExtendedState,
+    /// A read of something that an interruption would show on.
+    #[error("a thread reads from a file whose reads do not survive an interruption unseen")]
+    FileWait,
+    /// The time that is left of a timeout is not known.
+    #[error("a thread waits with a timeout whose rest this kernel does not tell")]
+    TimeoutUnknown,
+    /// The caller's own check.
+    #[error("{0}")]
+    Checked(&'static str),
+}
+
+/// Why no function was called in a process.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No thread could be borrowed in time.
+    #[error(
+        "no safe point within {:.1} s: {why}. Nothing was changed; try again, or give it more time with --timeout",
+        .waited.as_secs_f64()
+    )]
+    NoSafePoint {
+        /// How long it was tried.
+        waited: Duration,
+        /// What was in the way last.
+        why: String,
+    },
+    /// The process is Unbloat.
+    #[error("this is Unbloat itself")]
+    Myself,
+    /// The host's init.
+    #[error("PID 1 of the host is left alone; say --yes if you mean it")]
+    HostInit,
+    /// Somebody traces it.
+    #[error("it is traced by process {tracer} (a debugger, strace); only one can. Detach that first")]
+    Traced {
+        /// Who.
+        tracer: Pid,
+    },
+    /// The memory belongs to two processes.
+    #[error("it shares its memory with its parent (vfork, posix_spawn) for the moment")]
+    SharedMemory,
+    /// A system call filter that is not ours.
+    #[error(
+        "a seccomp filter restricts its system calls, and what it does to one that it forbids cannot be known from \
+         outside. Run Unbloat inside the same container, or say --yes to trust that the filter allows madvise, brk, \
+         futex, tgkill and rt_sigreturn"
+    )]
+    Seccomp,
+    /// This machine.
+    #[error("the kernel's signal frames have no extended state on this machine, so a thread cannot be restored")]
+    NoFrames,
+    /// It went away meanwhile.
+    #[error("it ended meanwhile")]
+    Ended,
+    /// The call has not come back.
+    #[error(
+        "the call has not come back after {:.0} s. It goes on by itself and the thread returns to its work after it",
+        .after.as_secs_f64()
+    )]
+    Unfinished {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The kernel's word.
+    #[error(transparent)]
+    Process(#[from] crate::Error),
+}

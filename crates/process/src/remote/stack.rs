@@ -1,0 +1,89 @@
+//! Whether a blocked thread's stack can carry a call: it is the thread's own, has room, and holds no frame of a signal
+//! handler or of code that must not be interrupted.
+
+use super::refusal::Unfit;
+use crate::{Backing, LiveMemory, Maps, Memory, PAGE_SIZE, Residency};
+use std::ops::Range;
+
+/// Stacks that are used deeper than this are not looked through.
+const DEEPEST: u64 = 16 << 20;
+
+/// The used part of a thread's stack.
+#[derive(Debug)]
+pub(super) struct Stack {
+    words: Vec<u64>,
+}
+
+impl Stack {
+    /// Reads the stack of a stopped thread: from its stack pointer to its bottom.
+    ///
+    /// The main thread has `[stack]`. glibc puts another thread's control block (where fs points) above its stack in
+    /// one mapping (`allocate_stack`, nptl/allocatestack.c), with a guard below. A thread that runs on anything else,
+    /// an alternate signal stack or a fiber's or coroutine's, is not borrowed: below its stack pointer may lie data.
+    pub(super) fn of(
+        memory: &LiveMemory,
+        maps: &Maps,
+        main_thread: bool,
+        stack_pointer: u64,
+        thread_pointer: u64,
+    ) -> Result<Self, Unfit> {
+        let mapping = maps.find(stack_pointer).ok_or(Unfit::ForeignStack)?;
+        let bottom = match (main_thread, mapping.backing == Backing::MainStack) {
+            (true, true) => mapping.end,
+            (false, false) if mapping.range().contains(&thread_pointer) && thread_pointer > stack_pointer => {
+                thread_pointer
+            }
+            _ => return Err(Unfit::ForeignStack),
+        };
+        let used = stack_pointer & !7..bottom & !7;
+        if !mapping.write || mapping.shared || used.end - used.start > DEEPEST {
+            return Err(Unfit::ForeignStack);
+        }
+        // All of it, the few pages that are not resident included: a swapped-out frame must not be missed. A guard in
+        // between would mean that the stack pointer is on another stack; it makes the reading fail.
+        let mut bytes = vec![0; (used.end - used.start) as usize];
+        memory.read(used.start, &mut bytes).map_err(|_| Unfit::ForeignStack)?;
+        let words = bytes.chunks_exact(8).filter_map(|w| w.try_into().ok()).map(u64::from_le_bytes).collect();
+        Ok(Stack { words })
+    }
+
+    /// Whether any word of the stack lies in one of the ranges. Every function that has been called and not returned
+    /// has its return address here; a left-over of an earlier call may lie here, too, and then counts as well.
+    pub(super) fn mentions(&self, ranges: &[Range<u64>]) -> bool {
+        self.words.iter().any(|word| ranges.iter().any(|range| range.contains(word)))
+    }
+}
+
+/// Checks that a thread's stack has `bytes` of room below an address.
+///
+/// `[stack]` grows by itself, so that of the main thread needs to be mapped only where Unbloat writes.
+pub(super) fn check_room(
+    memory: &LiveMemory,
+    maps: &Maps,
+    main_thread: bool,
+    written: Range<u64>,
+    bytes: u64,
+) -> Result<(), Unfit> {
+    let lowest = if main_thread { written.start } else { written.start.saturating_sub(bytes) };
+    let pages = lowest & !(PAGE_SIZE - 1)..written.end.next_multiple_of(PAGE_SIZE);
+    let mapping = maps.find(written.end).ok_or(Unfit::NoRoom)?;
+    if mapping.start > pages.start {
+        return Err(Unfit::NoRoom);
+    }
+    let residency = memory.residency(pages.start, pages.end - pages.start).map_err(|_| Unfit::NoRoom)?;
+    readable(memory, &residency)
+}
+
+/// Touches pages that are not resident: a guard that is no mapping of its own (`MADV_GUARD_INSTALL`, glibc 2.42 on
+/// Linux 6.13) shows only so. Reading an absent page maps the shared zero page, which does not count in RSS.
+fn readable(memory: &LiveMemory, pages: &Residency) -> Result<(), Unfit> {
+    let mut byte = [0];
+    let mut at = pages.start();
+    while at < pages.start() + pages.len() {
+        if !pages.is_resident(at) {
+            memory.read(at, &mut byte).map_err(|_| Unfit::NoRoom)?;
+        }
+        at += PAGE_SIZE;
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! One thread under `ptrace(2)`.
+//!
+//! Attached with `PTRACE_SEIZE`, which neither stops nor signals anything, and never with `PTRACE_O_EXITKILL`: when
+//! Unbloat ends, in whatever way, the kernel detaches and lets the thread run. All requests must come from the thread
+//! of Unbloat that attached.
+
+#![allow(unsafe_code)] // ptrace requests that no crate wraps
+
+use nix::errno::Errno;
+use nix::libc::{self, c_void, user_regs_struct as Registers};
+use nix::sys::ptrace::{self, Options};
+use nix::unistd::Pid as NixPid;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+/// `NT_X86_XSTATE`, `include/uapi/linux/elf.h`.
+const NT_X86_XSTATE: usize = 0x202;
+/// `NT_X86_SHSTK`: only threads with a shadow stack have it.
+const NT_X86_SHSTK: usize = 0x204;
+/// Room for the extended state: AMX needs 11 KiB.
+const XSTATE_ROOM: usize = 16 << 10;
+
+/// Why a traced thread is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// We interrupted it, or it stops for us after a group stop.
+    Interrupted,
+    /// A signal is about to be delivered.
+    Signal(i32),
+    /// It enters or leaves a system call.
+    SystemCall,
+    /// Job control stops the whole process.
+    Group,
+    /// It has ended.
+    Ended,
+}
+
+/// A seized thread; detached when dropped. Not `Send`: the kernel ties it to the attaching thread.
+#[derive(Debug)]
+pub(super) struct Tracee {
+    tid: NixPid,
+    attached: bool,
+    _here: PhantomData<*const ()>,
+}
+
+/// Registers in one cache-line-aligned block within one page: the kernel copies them word by word, and must not meet a
+/// page boundary half way.
+#[repr(align(256))]
+struct Aligned(Registers);
+
+impl Tracee {
+    /// Attaches to a thread, which goes on running.
+    pub(super) fn seize(tid: i32) -> nix::Result<Self> {
+        let tid = NixPid::from_raw(tid);
+        ptrace::seize(tid, Options::PTRACE_O_TRACESYSGOOD)?;
+        Ok(Tracee { tid, attached: true, _here: PhantomData })
+    }
+
+    /// Asks the thread to stop.
+    pub(super) fn interrupt(&self) -> nix::Result<()> {
+        ptrace::interrupt(self.tid)
+    }
+
+    /// Waits for the next stop; `None` when there is none in time.
+    pub(super) fn wait(&mut self, patience: Duration) -> nix::Result<Option<Stop>> {
+        let start = Instant::now();
+        loop {
+            let mut status = 0;
+            let flags = libc::__WALL | libc::WNOHANG;
+            // SAFETY: the status is ours. (nix's `waitpid` does not know real-time signals and would lose them.)
+            let stopped = Errno::result(unsafe { libc::waitpid(self.tid.as_raw(), &raw mut status, flags) })?;
+            if stopped != 0 {
+                return Ok(Some(self.stop_of(status)));
+            }
+            match start.elapsed() {
+                waited if waited > patience => return Ok(None),
+                waited if waited < Duration::from_millis(1) => std::thread::yield_now(),
+                waited => std::thread::sleep((waited / 20).min(Duration::from_millis(1))),
+            }
+        }
+    }
+
+    fn stop_of(&mut self, status: i32) -> Stop {
+        if !libc::WIFSTOPPED(status) {
+            self.attached = false;
+            return Stop::Ended;
+        }
+        match (status >> 16, libc::WSTOPSIG(status)) {
+            (libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => Stop::Interrupted,
+            (libc::PTRACE_EVENT_STOP, _) => Stop::Group,
+            (_, signal) if signal == libc::SIGTRAP | 0x80 => Stop::SystemCall,
+            (_, signal) => Stop::Signal(signal),
+        }
+    }
+
+    /// The general registers of the stopped thread.
+    pub(super) fn registers(&self) -> nix::Result<Registers> {
+        ptrace::getregs(self.tid)
+    }
+
+    /// Loads all general registers in one request: the one step that sets the thread on another course.
+    pub(super) fn set_registers(&self, registers: &Registers) -> nix::Result<()> {
+        let block = Aligned(*registers);
+        let data = (&raw const block.0).cast_mut().cast();
+        // SAFETY: the data is a `user_regs_struct`, which the kernel only reads.
+        unsafe { self.request(libc::PTRACE_SETREGS, std::ptr::null_mut(), data) }
+    }
+
+    /// The extended state in the form of `NT_X86_XSTATE`.
+    pub(super) fn extended_state(&self) -> nix::Result<Vec<u8>> {
+        let mut state = vec![0; XSTATE_ROOM];
+        let len = self.register_set(libc::PTRACE_GETREGSET, NT_X86_XSTATE, &mut state)?;
+        state.truncate(len);
+        Ok(state)
+    }
+
+    /// Loads what [`Tracee::extended_state`] gave.
+    pub(super) fn set_extended_state(&self, state: &mut [u8]) -> nix::Result<()> {
+        self.register_set(libc::PTRACE_SETREGSET, NT_X86_XSTATE, state).map(|_| ())
+    }
+
+    /// Whether the thread has a shadow stack, which takes no return addresses from us.
+    pub(super) fn has_shadow_stack(&self) -> bool {
+        let mut pointer = [0; 8];
+        self.register_set(libc::PTRACE_GETREGSET, NT_X86_SHSTK, &mut pointer).is_ok()
+    }
+
+    /// The signals that the thread blocks; within `ppoll` and its kin, those that it will block again after it.
+    pub(super) fn signal_mask(&self) -> nix::Result<u64> {
+        let mut mask = 0u64;
+        let size = std::ptr::without_provenance_mut(size_of::<u64>());
+        // SAFETY: the kernel writes `size` bytes to the mask.
+        unsafe { self.request(libc::PTRACE_GETSIGMASK, size, (&raw mut mask).cast()) }?;
+        Ok(mask)
+    }
+
+    /// Sets the signals that the thread blocks.
+    pub(super) fn set_signal_mask(&self, mut mask: u64) -> nix::Result<()> {
+        let size = std::ptr::without_provenance_mut(size_of::<u64>());
+        // SAFETY: the kernel reads `size` bytes of the mask.
+        unsafe { self.request(libc::PTRACE_SETSIGMASK, size, (&raw mut mask).cast()) }
+    }
+
+    /// Lets the thread run, delivering a signal if it is not 0.
+    pub(super) fn resume(&self, signal: i32) -> nix::Result<()> {
+        // SAFETY: no memory is passed.
+        unsafe { self.request(libc::PTRACE_CONT, std::ptr::null_mut(), signal_number(signal)) }
+    }
+
+    /// Lets the thread run to the next edge of a system call.
+    pub(super) fn resume_to_system_call(&self) -> nix::Result<()> {
+        // SAFETY: no memory is passed.
+        unsafe { self.request(libc::PTRACE_SYSCALL, std::ptr::null_mut(), std::ptr::null_mut()) }
+    }
+
+    /// Detaches; the thread goes on, with a signal if it is not 0.
+    pub(super) fn detach(mut self, signal: i32) -> nix::Result<()> {
+        self.attached = false;
+        // SAFETY: no memory is passed.
+        unsafe { self.request(libc::PTRACE_DETACH, std::ptr::null_mut(), signal_number(signal)) }
+    }
+
+    fn register_set(&self, request: libc::c_uint, kind: usize, bytes: &mut [u8]) -> nix::Result<usize> {
+        let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let kind = std::ptr::without_provenance_mut(kind);
+        // SAFETY: the vector describes the bytes; the kernel puts the number that it used into its length.
+        unsafe { self.request(request, kind, (&raw mut vector).cast()) }?;
+        Ok(vector.iov_len)
+    }
+
+    /// # Safety
+    /// `data` must be what the request asks for.
+    unsafe fn request(
+        &self,
+        request: libc::c_uint,
+        address: *mut c_void,
+        data: *mut c_void,
+    ) -> nix::Result<()> {
+        // SAFETY: as the caller promises.
+        Errno::result(unsafe { libc::ptrace(request, self.tid.as_raw(), address, data) }).map(drop)
+    }
+}
+
+impl Drop for Tracee {
+    /// Detaching takes a stopped thread, so one that runs is asked to stop first. If even that fails, the kernel
+    /// detaches when Unbloat ends.
+    fn drop(&mut self) {
+        if !self.attached || ptrace::detach(self.tid, None).is_ok() {
+            return;
+        }
+        let signal = match self.interrupt().and_then(|()| self.wait(Duration::from_millis(200))) {
+            Ok(Some(Stop::Signal(signal))) => signal,
+            _ => 0,
+        };
+        // SAFETY: no memory is passed. An error means that the thread is gone.
+        let _ = unsafe { self.request(libc::PTRACE_DETACH, std::ptr::null_mut(), signal_number(signal)) };
+    }
+}
+
+fn signal_number(signal: i32) -> *mut c_void {
+    std::ptr::without_provenance_mut(signal as usize)
+}

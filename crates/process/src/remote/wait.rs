@@ -1,0 +1,210 @@
+//! The system calls in which a thread may be borrowed, and how each is taken up again.
+//!
+//! A thread that the kernel wakes for a tracer leaves its system call with one of the kernel's internal results
+//! (`include/linux/errno.h`), which say how the call goes on when no signal handler ran:
+//!
+//! | result | how the kernel goes on |
+//! |---|---|
+//! | `ERESTARTSYS` 512, `ERESTARTNOINTR` 513, `ERESTARTNOHAND` 514 | the same call with the same arguments |
+//! | `ERESTART_RESTARTBLOCK` 516 | `restart_syscall`, from a deadline that only the kernel has |
+//! | `EINTR` 4 | not at all: the program sees it. Of the calls below only `epoll_wait` and its kin do this |
+//!
+//! Only calls stand here whose way back is known for certain. Sources: `signal(7)`, "Interruption of system calls by
+//! stop signals"; Linux 6.x `fs/select.c`, `fs/eventpoll.c`, `kernel/futex/waitwake.c`, `kernel/time/hrtimer.c`,
+//! `kernel/signal.c`, `kernel/exit.c`, `net/core/sock.c` (`sock_intr_errno`).
+
+use nix::libc;
+use std::time::Duration;
+
+/// A system call that a thread is blocked in: its number and six arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SystemCall {
+    /// The number (x86-64).
+    pub(super) number: i64,
+    /// The arguments.
+    pub(super) arguments: [u64; 6],
+}
+
+/// How a borrowed thread gets back into its system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resumption {
+    /// The same call with the same arguments means the same: no timeout, an absolute one, or one that the kernel has
+    /// written back into the arguments.
+    SameCall,
+    /// The kernel has a deadline for it that nobody else knows.
+    KernelDeadline(Timeout),
+    /// The call has a relative timeout that the kernel forgets when it is interrupted.
+    Forgotten(Timeout),
+}
+
+/// Where a system call takes its relative timeout from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timeout {
+    /// Milliseconds, in the argument of this index.
+    Milliseconds(usize),
+    /// A `timespec` that the argument of this index points to.
+    Timespec(usize),
+    /// As `Timespec`; and what is left was written to where the second index points, if that is not null.
+    TimespecWithRest(usize, usize),
+}
+
+/// What a file descriptor must be for a blocked read of it to be taken up again with the same arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NeedsPlainFile {
+    /// The descriptor in the target.
+    pub(super) descriptor: i32,
+}
+
+/// A call of the known list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KnownWait {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// The way back.
+    pub(super) resumption: Resumption,
+    /// A condition on the file that it waits for.
+    pub(super) file: Option<NeedsPlainFile>,
+}
+
+/// `FUTEX_CMD_MASK` of `include/uapi/linux/futex.h`: without the private and clock flags.
+const FUTEX_COMMAND: u64 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u32 as u64;
+
+impl SystemCall {
+    /// What is known of the call, if it is on the list.
+    pub(super) fn known(&self) -> Option<KnownWait> {
+        use Resumption::{Forgotten, KernelDeadline, SameCall};
+        let a = &self.arguments;
+        let milliseconds = |index: usize, timed: Resumption| {
+            if (a[index] as i32) < 0 { SameCall } else { timed }
+        };
+        let plain = |name, resumption| Some(KnownWait { name, resumption, file: None });
+        let of_file = |name| {
+            let file = Some(NeedsPlainFile { descriptor: a[0] as i32 });
+            Some(KnownWait { name, resumption: SameCall, file })
+        };
+        match self.number {
+            libc::SYS_futex => match (a[1] & FUTEX_COMMAND) as i32 {
+                libc::FUTEX_WAIT if a[3] == 0 => plain("futex", SameCall),
+                libc::FUTEX_WAIT => plain("futex", KernelDeadline(Timeout::Timespec(3))),
+                libc::FUTEX_WAIT_BITSET => plain("futex", SameCall), // its timeout is absolute
+                _ => None,
+            },
+            libc::SYS_poll => plain("poll", milliseconds(2, KernelDeadline(Timeout::Milliseconds(2)))),
+            // The kernel writes the time that is left back to the arguments of these three.
+            libc::SYS_ppoll => plain("ppoll", SameCall),
+            libc::SYS_select => plain("select", SameCall),
+            libc::SYS_pselect6 => plain("pselect6", SameCall),
+            libc::SYS_epoll_wait => plain("epoll_wait", milliseconds(3, Forgotten(Timeout::Milliseconds(3)))),
+            libc::SYS_epoll_pwait => {
+                plain("epoll_pwait", milliseconds(3, Forgotten(Timeout::Milliseconds(3))))
+            }
+            libc::SYS_epoll_pwait2 if a[3] == 0 => plain("epoll_pwait2", SameCall),
+            libc::SYS_nanosleep => plain("nanosleep", KernelDeadline(Timeout::TimespecWithRest(0, 1))),
+            libc::SYS_clock_nanosleep if a[1] as i32 & libc::TIMER_ABSTIME != 0 => {
+                plain("clock_nanosleep", SameCall)
+            }
+            libc::SYS_clock_nanosleep => {
+                plain("clock_nanosleep", KernelDeadline(Timeout::TimespecWithRest(2, 3)))
+            }
+            libc::SYS_pause => plain("pause", SameCall),
+            libc::SYS_rt_sigsuspend => plain("rt_sigsuspend", SameCall),
+            libc::SYS_wait4 => plain("wait4", SameCall),
+            libc::SYS_waitid => plain("waitid", SameCall),
+            libc::SYS_read => of_file("read"),
+            libc::SYS_accept => of_file("accept"),
+            libc::SYS_accept4 => of_file("accept4"),
+            // With MSG_WAITALL an interrupted receive returns what has come so far.
+            libc::SYS_recvfrom if a[3] as i32 & libc::MSG_WAITALL == 0 => of_file("recvfrom"),
+            libc::SYS_recvmsg if a[2] as i32 & libc::MSG_WAITALL == 0 => of_file("recvmsg"),
+            _ => None,
+        }
+    }
+}
+
+/// The result with which a stopped thread has left its system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interrupted {
+    /// One of the four internal results: the program will not see it.
+    Restart(i64),
+    /// `EINTR`, which the program would see.
+    Eintr,
+}
+
+const ERESTARTSYS: i64 = 512;
+const ERESTARTNOINTR: i64 = 513;
+/// Restarted if no handler runs, `EINTR` if one does.
+pub(super) const ERESTARTNOHAND: i64 = 514;
+const ERESTART_RESTARTBLOCK: i64 = 516;
+
+impl Interrupted {
+    /// Reads the result register of a thread in a stop; `None` when the call has come to a result of its own.
+    pub(super) fn of(rax: u64) -> Option<Self> {
+        match -(rax as i64) {
+            code @ (ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | ERESTART_RESTARTBLOCK) => {
+                Some(Interrupted::Restart(code))
+            }
+            code if code == i64::from(libc::EINTR) => Some(Interrupted::Eintr),
+            _ => None,
+        }
+    }
+
+    /// Whether the kernel keeps a deadline for the call.
+    pub(super) fn has_kernel_deadline(self) -> bool {
+        self == Interrupted::Restart(ERESTART_RESTARTBLOCK)
+    }
+}
+
+/// Rounds a rest of time up to whole milliseconds: a wait must never end early.
+pub(super) fn milliseconds_up(rest: Duration) -> u64 {
+    u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(number: i64, arguments: [u64; 6]) -> Option<Resumption> {
+        SystemCall { number, arguments }.known().map(|known| known.resumption)
+    }
+
+    #[test]
+    fn a_futex_is_taken_up_by_what_its_timeout_means() {
+        let private = libc::FUTEX_PRIVATE_FLAG as u64;
+        let bitset = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u64 | private;
+        assert_eq!(call(libc::SYS_futex, [1, private, 0, 0, 0, 0]), Some(Resumption::SameCall));
+        assert_eq!(call(libc::SYS_futex, [1, bitset, 0, 99, 0, 0]), Some(Resumption::SameCall));
+        assert_eq!(
+            call(libc::SYS_futex, [1, private, 0, 99, 0, 0]),
+            Some(Resumption::KernelDeadline(Timeout::Timespec(3)))
+        );
+        assert_eq!(call(libc::SYS_futex, [1, libc::FUTEX_LOCK_PI as u64, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn timeouts_of_poll_and_epoll_decide() {
+        let forever = u64::from(u32::MAX);
+        assert_eq!(call(libc::SYS_poll, [0, 0, forever, 0, 0, 0]), Some(Resumption::SameCall));
+        assert!(matches!(call(libc::SYS_poll, [0, 0, 9, 0, 0, 0]), Some(Resumption::KernelDeadline(_))));
+        assert_eq!(call(libc::SYS_epoll_wait, [3, 1, 1, forever, 0, 0]), Some(Resumption::SameCall));
+        assert!(matches!(call(libc::SYS_epoll_wait, [3, 1, 1, 9, 0, 0]), Some(Resumption::Forgotten(_))));
+    }
+
+    #[test]
+    fn calls_that_change_memory_or_may_be_cut_short_are_not_on_the_list() {
+        for number in [
+            libc::SYS_madvise,
+            libc::SYS_mmap,
+            libc::SYS_munmap,
+            libc::SYS_brk,
+            libc::SYS_mprotect,
+            libc::SYS_write,
+            libc::SYS_clone,
+            libc::SYS_vfork,
+            libc::SYS_rt_sigtimedwait,
+        ] {
+            assert_eq!(call(number, [0; 6]), None, "{number}");
+        }
+        let waitall = libc::MSG_WAITALL as u64;
+        assert_eq!(call(libc::SYS_recvfrom, [3, 0, 0, waitall, 0, 0]), None);
+    }
+}
