@@ -73,6 +73,7 @@ impl Program {
 /// The source of one of the C programs of this crate.
 ///
 /// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
+/// `waits`: a system call of a given kind, with every register checked after it.
 ///
 /// # Panics
 /// There is no program of that name.
@@ -80,6 +81,7 @@ impl Program {
 pub fn c_program(name: &str) -> &'static str {
     match name {
         "heap" => include_str!("../c/heap.c"),
+        "waits" => include_str!("../c/waits.c"),
         _ => panic!("there is no C program called {name}"),
     }
 }

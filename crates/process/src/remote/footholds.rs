@@ -1,5 +1,6 @@
 //! Code and data of the target's libc that a borrowed thread is led through. Nothing is put into the target's code.
 
+use crate::{Image, Memory};
 use std::ops::Range;
 
 /// Addresses in the target.
@@ -27,6 +28,9 @@ pub enum UnknownLibc {
     /// `__errno_location` has another form.
     #[error("its libc's `__errno_location` has a form that is not known")]
     Errno,
+    /// The file has no code, or does not export what every glibc exports.
+    #[error("its libc exports no `syscall` or `__errno_location`")]
+    NotLibc,
 }
 
 /// `mov $15,%rax; syscall` and `mov $15,%eax; syscall`: `__restore_rt` of glibc
@@ -37,6 +41,19 @@ const SYSCALL_INSTRUCTION: &[u8] = b"\x0f\x05";
 const ENDBR64: &[u8] = b"\xf3\x0f\x1e\xfa";
 
 impl Footholds {
+    /// Finds the places in the libc of a process.
+    ///
+    /// # Errors
+    /// A part does not look as it should: another libc, or a version that is not known.
+    pub fn in_libc(image: &Image, memory: &dyn Memory) -> Result<Self, UnknownLibc> {
+        let symbols = image.symbols(&["syscall", "__errno_location"]);
+        let &[Some(syscall), Some(errno_location)] = &symbols[..] else { return Err(UnknownLibc::NotLibc) };
+        let code = image.elf.segments.iter().find(|s| s.execute).ok_or(UnknownLibc::NotLibc)?;
+        let at = image.bias.wrapping_add(code.addresses.start);
+        let text = image.file_bytes(at, code.file_bytes as usize).ok_or(UnknownLibc::NotLibc)?;
+        Self::find(&text, at, syscall, errno_location, |address| memory.word(address).ok())
+    }
+
     /// Finds the places in libc's code.
     ///
     /// `text` are the bytes of its executable segment as they lie in the file, `at` is where they are mapped; `syscall`
@@ -44,7 +61,7 @@ impl Footholds {
     ///
     /// # Errors
     /// A part does not look as it should: another libc, or a version that is not known.
-    pub fn find(
+    fn find(
         text: &[u8],
         at: u64,
         syscall: u64,

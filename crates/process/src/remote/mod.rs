@@ -27,6 +27,8 @@ mod preflight;
 mod refusal;
 mod run;
 mod stack;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod tracee;
 mod wait;
@@ -36,3 +38,11 @@ pub use footholds::{Footholds, UnknownLibc};
 pub use preflight::check as preflight;
 pub use refusal::{Refusal, Unfit};
 pub use run::{Argument, Borrowed, Call, Host, Verdict};
+
+/// Called after everything that is done to a thread: each is a moment at which Unbloat may be killed, and the tests
+/// kill it at every one.
+#[inline]
+fn moment() {
+    #[cfg(test)]
+    tests::killed_here();
+}

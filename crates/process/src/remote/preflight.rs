@@ -42,7 +42,8 @@ struct Status(String);
 
 impl Status {
     fn of(pid: Pid) -> Result<Self, Error> {
-        let text = fs::read_to_string(pid.proc("status")).map_err(|e| Error::from_io(pid, "the status", e))?;
+        let text =
+            fs::read_to_string(pid.proc("status")).map_err(|e| Error::from_io(pid, "the status", e))?;
         Ok(Status(text))
     }
 

@@ -19,7 +19,9 @@ pub enum Unfit {
     #[error("the program handles SIGURG, SIGWINCH and SIGCHLD itself")]
     NoSignalFree,
     /// The stack pointer is not in the thread's own stack.
-    #[error("a thread runs on a stack that is not its own (a fiber's, a coroutine's, an alternate signal stack)")]
+    #[error(
+        "a thread runs on a stack that is not its own (a fiber's, a coroutine's, an alternate signal stack)"
+    )]
     ForeignStack,
     /// The stack is nearly full.
     #[error("a thread has too little stack left")]
@@ -42,6 +44,9 @@ pub enum Unfit {
     /// The time that is left of a timeout is not known.
     #[error("a thread waits with a timeout whose rest this kernel does not tell")]
     TimeoutUnknown,
+    /// A timed wait outside of libc.
+    #[error("a thread waits with a timeout in code that is not libc's, whose registers must not change")]
+    TimedOutsideLibc,
     /// The caller's own check.
     #[error("{0}")]
     Checked(&'static str),
@@ -84,7 +89,9 @@ pub enum Refusal {
     )]
     Seccomp,
     /// This machine.
-    #[error("the kernel's signal frames have no extended state on this machine, so a thread cannot be restored")]
+    #[error(
+        "the kernel's signal frames have no extended state on this machine, so a thread cannot be restored"
+    )]
     NoFrames,
     /// It went away meanwhile.
     #[error("it ended meanwhile")]

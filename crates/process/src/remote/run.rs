@@ -2,6 +2,7 @@
 
 use super::footholds::Footholds;
 use super::frame::{ALL_SIGNALS, Chain, Data, Place, Step};
+use super::moment;
 use super::preflight;
 use super::refusal::{Refusal, Unfit};
 use super::stack::{self, Stack};
@@ -275,6 +276,11 @@ impl Host<'_> {
         if registers.cs != 0x33 || !self.entered_by_syscall(registers.rip) {
             return Err(Unfit::Not64Bit.into());
         }
+        // What is left of a timeout may have to be put into an argument's register. The functions of libc have no use
+        // for those after the call; inline assembly of others may.
+        if blocked.known.resumption != Resumption::SameCall && !self.footholds.text.contains(&registers.rip) {
+            return Err(Unfit::TimedOutsideLibc.into());
+        }
         if tracee.has_shadow_stack() {
             return Err(Unfit::ShadowStack.into());
         }
@@ -284,13 +290,13 @@ impl Host<'_> {
         }
         let state = tracee.extended_state()?;
         let main_thread = blocked.tid == self.pid.0;
-        let stack =
-            Stack::of(self.memory, self.maps, main_thread, registers.rsp, registers.fs_base)?;
+        let stack = Stack::of(self.memory, self.maps, main_thread, registers.rsp, registers.fs_base)?;
         let returns: Vec<_> = self.footholds.signal_returns.iter().map(|&at| at..at + 1).collect();
         if stack.mentions(&returns) {
             return Err(Unfit::InSignalHandler.into());
         }
-        if stack.mentions(&call.forbidden) || call.forbidden.iter().any(|code| code.contains(&registers.rip)) {
+        if stack.mentions(&call.forbidden) || call.forbidden.iter().any(|code| code.contains(&registers.rip))
+        {
             return Err(Unfit::Checked("a thread waits inside of the allocator").into());
         }
         let errno_address = registers.fs_base.wrapping_add_signed(self.footholds.errno_offset);
@@ -363,13 +369,8 @@ impl Host<'_> {
         let chain = Chain::build(place, &steps, &data, &last, found.mask, &state, signal_return);
         // Neither way may the kernel take the thread for one that is within a system call.
         let aside = u64::MAX;
-        let through_signal_return = Registers {
-            rip: signal_return,
-            rsp: chain.entry,
-            orig_rax: aside,
-            rax: 0,
-            ..found.registers
-        };
+        let through_signal_return =
+            Registers { rip: signal_return, rsp: chain.entry, orig_rax: aside, rax: 0, ..found.registers };
         let first = call_step.registers(chain.first_stack);
         let direct = Registers {
             orig_rax: aside,
@@ -391,7 +392,9 @@ impl Host<'_> {
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         let pid = nix::unistd::Pid::from_raw(self.pid.0);
         let range = RemoteIoVec { base: address as usize, len: bytes.len() };
-        match process_vm_writev(pid, &[IoSlice::new(bytes)], &[range]) {
+        let written = process_vm_writev(pid, &[IoSlice::new(bytes)], &[range]);
+        moment();
+        match written {
             Ok(written) if written == bytes.len() => Ok(()),
             Ok(_) | Err(nix::Error::EFAULT) => Err(Unfit::NoRoom.into()),
             Err(errno) => Err(errno.into()),
@@ -513,8 +516,9 @@ impl Rest {
             }
         };
         let whole = whole.ok_or(Unfit::TimeoutUnknown)?;
-        let at = Instant::now();
         let slept = threads::asleep_for(host.pid, blocked.tid);
+        // After it: time that passed meanwhile must not be counted twice.
+        let at = Instant::now();
         match (forgotten, slept.and_then(|slept| whole.checked_sub(slept))) {
             (true, left) => Ok(Rest::Forgotten { at, timeout, left: left.ok_or(Unfit::TimeoutUnknown)? }),
             // A thread that has been interrupted before has a rest that is shorter than this: late, never early.
@@ -526,7 +530,9 @@ impl Rest {
     fn left(&self) -> Duration {
         match self {
             Rest::NoTimeout => Duration::ZERO,
-            Rest::Left { at, left, .. } | Rest::Forgotten { at, left, .. } => left.saturating_sub(at.elapsed()),
+            Rest::Left { at, left, .. } | Rest::Forgotten { at, left, .. } => {
+                left.saturating_sub(at.elapsed())
+            }
         }
     }
 
@@ -623,9 +629,10 @@ fn set_word(address: u64, value: i32) -> Result<[u64; 6], Unfit> {
     const FUTEX_WAKE_OP: u64 = 5;
     const NEVER_EQUAL: u64 = 0;
     // The operand has 12 bits with a sign; error numbers are small.
-    let operand = u64::try_from(value).ok().filter(|&v| v < 1 << 11).ok_or(Unfit::Checked(
-        "a thread's errno holds a number that is no error",
-    ))?;
+    let operand = u64::try_from(value)
+        .ok()
+        .filter(|&v| v < 1 << 11)
+        .ok_or(Unfit::Checked("a thread's errno holds a number that is no error"))?;
     let operation = operand << 12 | NEVER_EQUAL;
     Ok([address, FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG as u64, 0, 0, address, operation])
 }

@@ -128,10 +128,7 @@ fn on_processor<T>(processor: usize, look: impl FnOnce() -> T) -> Option<T> {
 ///
 /// `call_before_restart` names the call of a thread that the kernel has put into `restart_syscall`, from the code
 /// before its program counter.
-pub(super) fn candidates(
-    pid: Pid,
-    call_before_restart: impl Fn(u64) -> Option<i64>,
-) -> Result<Vec<Blocked>> {
+pub(super) fn candidates(pid: Pid, call_before_restart: impl Fn(u64) -> Option<i64>) -> Result<Vec<Blocked>> {
     let mut found = Vec::new();
     for tid in of(pid)? {
         let position = match position(pid, tid) {

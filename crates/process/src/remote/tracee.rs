@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)] // ptrace requests that no crate wraps
 
+use super::moment;
 use nix::errno::Errno;
 use nix::libc::{self, c_void, user_regs_struct as Registers};
 use nix::sys::ptrace::{self, Options};
@@ -53,12 +54,15 @@ impl Tracee {
     pub(super) fn seize(tid: i32) -> nix::Result<Self> {
         let tid = NixPid::from_raw(tid);
         ptrace::seize(tid, Options::PTRACE_O_TRACESYSGOOD)?;
+        moment();
         Ok(Tracee { tid, attached: true, _here: PhantomData })
     }
 
     /// Asks the thread to stop.
     pub(super) fn interrupt(&self) -> nix::Result<()> {
-        ptrace::interrupt(self.tid)
+        let result = ptrace::interrupt(self.tid);
+        moment();
+        result
     }
 
     /// Waits for the next stop; `None` when there is none in time.
@@ -70,6 +74,7 @@ impl Tracee {
             // SAFETY: the status is ours. (nix's `waitpid` does not know real-time signals and would lose them.)
             let stopped = Errno::result(unsafe { libc::waitpid(self.tid.as_raw(), &raw mut status, flags) })?;
             if stopped != 0 {
+                moment();
                 return Ok(Some(self.stop_of(status)));
             }
             match start.elapsed() {
@@ -177,7 +182,9 @@ impl Tracee {
         data: *mut c_void,
     ) -> nix::Result<()> {
         // SAFETY: as the caller promises.
-        Errno::result(unsafe { libc::ptrace(request, self.tid.as_raw(), address, data) }).map(drop)
+        let result = Errno::result(unsafe { libc::ptrace(request, self.tid.as_raw(), address, data) });
+        moment();
+        result.map(drop)
     }
 }
 

@@ -1,0 +1,299 @@
+//! Calls on real threads: every kind of wait, and Unbloat killed at every moment of it.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::{Borrowed, Call, Footholds, Host, Refusal, Verdict};
+use crate::{Image, LiveMemory, Mapping, Maps, Pid, elf};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use unbloat_test_support::{Compiler, Program, Target, c_program};
+
+static WAITS: LazyLock<Program> = LazyLock::new(|| Program::build(Compiler::System, c_program("waits"), &[]));
+
+/// Says to the killed one whom it calls in, and after how many moments it dies.
+const KILLED: &str = "UNBLOAT_TEST_KILLED";
+static MOMENTS_LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+pub(super) fn killed_here() {
+    if MOMENTS_LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+}
+
+/// One test at a time: each starts many processes, and their waits are timed.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn start(arguments: &[&str]) -> Target {
+    let target = Target::start_ready(Command::new(WAITS.path()).args(arguments));
+    std::thread::sleep(Duration::from_millis(150)); // it says `ready` before it waits
+    target
+}
+
+/// Places in libc from its first mapping on: the tests' own libc is that of the targets, so it is searched once.
+#[derive(Debug, Clone)]
+struct Libc {
+    signal_return: u64,
+    system_call: u64,
+    errno_offset: i64,
+    malloc_trim: u64,
+}
+
+static LIBC: LazyLock<Libc> = LazyLock::new(|| {
+    let maps = Maps::of(Pid::this()).unwrap();
+    let libc = libc_of(&maps);
+    let image = Image::of_mapping(Pid::this(), libc).unwrap();
+    let memory = LiveMemory::of(Pid::this()).unwrap();
+    let found = Footholds::in_libc(&image, &memory).unwrap();
+    Libc {
+        signal_return: found.signal_returns[0] - libc.start,
+        system_call: found.system_call - libc.start,
+        errno_offset: found.errno_offset,
+        malloc_trim: image.symbol("malloc_trim").unwrap() - libc.start,
+    }
+});
+
+fn libc_of(maps: &Maps) -> &Mapping {
+    elf::first_mappings(maps).find(|m| m.file().unwrap().ends_with("libc.so.6")).unwrap()
+}
+
+impl Libc {
+    fn to_text(&self) -> String {
+        format!("{} {} {} {}", self.signal_return, self.system_call, self.errno_offset, self.malloc_trim)
+    }
+
+    fn from_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+        let mut next = || words.next().unwrap().parse::<i64>().unwrap();
+        let (signal_return, system_call) = (next() as u64, next() as u64);
+        Libc { signal_return, system_call, errno_offset: next(), malloc_trim: next() as u64 }
+    }
+}
+
+/// A target with what is known of it.
+struct Ready {
+    pid: Pid,
+    memory: LiveMemory,
+    maps: Maps,
+    footholds: Footholds,
+    malloc_trim: u64,
+}
+
+impl Ready {
+    fn of(pid: i32, libc: &Libc) -> Self {
+        let pid = Pid(pid);
+        let memory = LiveMemory::of(pid).unwrap();
+        let maps = Maps::of(pid).unwrap();
+        let base = libc_of(&maps).start;
+        let footholds = Footholds {
+            signal_returns: vec![base + libc.signal_return],
+            system_call: base + libc.system_call,
+            errno_offset: libc.errno_offset,
+            // The program makes its calls itself, to see its registers after them, and takes changed ones.
+            text: 0..u64::MAX,
+        };
+        Ready { pid, memory, maps, footholds, malloc_trim: base + libc.malloc_trim }
+    }
+
+    fn call(&self, check: impl FnMut() -> Verdict) -> Result<Borrowed, Refusal> {
+        let call =
+            Call { function: self.malloc_trim, arguments: vec![], stack_bytes: 16 << 10, forbidden: vec![] };
+        let host = Host { pid: self.pid, memory: &self.memory, maps: &self.maps, footholds: &self.footholds };
+        host.call(&call, Duration::from_secs(1), check)
+    }
+}
+
+/// What the program says of its wait.
+#[derive(Debug)]
+struct Outcome {
+    result: i64,
+    milliseconds: i64,
+    rest: String,
+}
+
+fn outcome(target: &mut Target) -> Outcome {
+    let line = target.line();
+    let mut result = 0;
+    let mut milliseconds = 0;
+    let mut rest = Vec::new();
+    for field in line.split(' ') {
+        match field.split_once('=').unwrap() {
+            ("result", value) => result = value.parse().unwrap(),
+            ("ms", value) => milliseconds = value.parse().unwrap(),
+            _ => rest.push(field),
+        }
+    }
+    Outcome { result, milliseconds, rest: rest.join(" ") }
+}
+
+/// Each kind of wait, what its system call returns when nothing disturbs it, and whether a handler runs.
+const KINDS: [(&str, i64, u8); 18] = [
+    ("read", 1, 0),
+    ("recv", 1, 0),
+    ("poll", 1, 0),
+    ("poll-timeout", 0, 0),
+    ("ppoll-timeout", 0, 0),
+    ("ppoll-signal", -4, 1),
+    ("select-timeout", 0, 0),
+    ("epoll", 1, 0),
+    ("epoll-timeout", 0, 0),
+    ("nanosleep", 0, 0),
+    ("nanosleep-rest", 0, 0),
+    ("clock-nanosleep", 0, 0),
+    ("clock-nanosleep-until", 0, 0),
+    ("futex", 0, 0),
+    ("futex-timeout", -110, 0),
+    ("futex-until", -110, 0),
+    ("pause", -4, 1),
+    ("sigsuspend", -4, 1),
+];
+
+fn assert_undisturbed(kind: &str, result: i64, handled: u8, seen: &Outcome, how: &str) {
+    assert_eq!(seen.result, result, "{kind}, {how}: {seen:?}");
+    let expected = format!("errno=77 registers=ok mask=ok handled={handled} stack=ok");
+    assert_eq!(seen.rest, expected, "{kind}, {how}: {seen:?}");
+    // What ends the wait comes after 1.5 s, and was started a little before it; a timeout of its own never comes early.
+    // Late by what a busy machine adds.
+    let earliest = if result <= 0 && handled == 0 { 1499 } else { 1200 };
+    assert!((earliest..2900).contains(&seen.milliseconds), "{kind}, {how}: {seen:?}");
+}
+
+/// A call that the kernel goes on with by `restart_syscall` does not show its number any more, unless the code before it
+/// does, as libc's does; the program's own does not.
+fn times_of(kind: &str) -> usize {
+    let kernel_deadline = kind.contains("sleep") || ["poll-timeout", "futex-timeout"].contains(&kind);
+    if kernel_deadline { 1 } else { 3 }
+}
+
+#[test]
+fn every_wait_goes_on_as_if_nothing_had_happened() {
+    let _alone = alone();
+    for kinds in KINDS.chunks(6) {
+        std::thread::scope(|scope| {
+            for &(kind, result, handled) in kinds {
+                scope.spawn(move || {
+                    let mut target = start(&[kind, "altstack", "heap"]);
+                    let ready = Ready::of(target.pid(), &LIBC);
+                    for _ in 0..times_of(kind) {
+                        let borrowed = ready.call(|| Verdict::Safe);
+                        borrowed.unwrap_or_else(|refusal| panic!("{kind}: {refusal}"));
+                    }
+                    assert_undisturbed(kind, result, handled, &outcome(&mut target), "borrowed");
+                });
+            }
+        });
+    }
+}
+
+/// Runs the call in a process of its own, which dies after `moments` moments.
+fn killed_after(moments: i64, pid: i32) -> ExitStatus {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "remote::tests::the_killed_one", "--test-threads=1", "--quiet"])
+        .env(KILLED, format!("{moments} {pid} {}", LIBC.to_text()))
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap()
+}
+
+/// Not a test by itself: the process that [`killed_after`] starts.
+#[test]
+fn the_killed_one() {
+    let Ok(orders) = std::env::var(KILLED) else { return };
+    let mut words = orders.split(' ');
+    let moments = words.next().unwrap().parse().unwrap();
+    let pid = words.next().unwrap().parse().unwrap();
+    let ready = Ready::of(pid, &Libc::from_words(words));
+    MOMENTS_LEFT.store(moments, Ordering::Relaxed);
+    ready.call(|| Verdict::Safe).unwrap();
+}
+
+/// The two things that a kill may show; `docs/method/trim.md` says why.
+fn assert_after_kill(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {
+    if kind.starts_with("epoll") && seen.result == -4 {
+        return; // as after SIGSTOP and SIGCONT
+    }
+    if ["nanosleep", "futex-timeout"].contains(&kind) {
+        // A register that held the timeout's address: dead in libc, where alone such a thread is borrowed.
+        seen.rest = seen.rest.replace("registers=arguments", "registers=ok");
+    }
+    assert_undisturbed(kind, result, handled, &seen, how);
+}
+
+fn kill_at_every_moment(kind: &str, result: i64, handled: u8) {
+    let _alone = alone();
+    use std::os::unix::process::ExitStatusExt as _;
+    const AT_ONCE: i64 = 8;
+    for first in (1..).step_by(AT_ONCE as usize) {
+        let survived = std::thread::scope(|scope| {
+            let runs: Vec<_> = (first..first + AT_ONCE)
+                .map(|moment| {
+                    scope.spawn(move || {
+                        let mut target = start(&[kind, "altstack"]);
+                        let status = killed_after(moment, target.pid());
+                        let seen = outcome(&mut target);
+                        let how = format!("killed at moment {moment}");
+                        assert_after_kill(kind, result, handled, seen, &how);
+                        assert!(status.success() || status.signal() == Some(9), "{status}");
+                        status.success()
+                    })
+                })
+                .collect();
+            runs.into_iter().map(|run| run.join().unwrap()).filter(|&survived| survived).count()
+        });
+        if survived == AT_ONCE as usize {
+            assert!(first > AT_ONCE, "no kill hit");
+            return;
+        }
+    }
+}
+
+#[test]
+fn killed_at_any_moment_a_read_goes_on() {
+    kill_at_every_moment("read", 1, 0);
+}
+
+#[test]
+fn killed_at_any_moment_a_pause_goes_on() {
+    kill_at_every_moment("pause", -4, 1);
+}
+
+#[test]
+fn killed_at_any_moment_a_sleep_ends_in_time() {
+    kill_at_every_moment("nanosleep", 0, 0);
+}
+
+#[test]
+fn killed_at_any_moment_a_futex_times_out_in_time() {
+    kill_at_every_moment("futex-timeout", -110, 0);
+}
+
+#[test]
+fn killed_at_any_moment_an_epoll_wait_times_out_in_time() {
+    kill_at_every_moment("epoll-timeout", 0, 0);
+}
+
+#[test]
+fn a_busy_check_leaves_the_thread_alone_and_is_tried_again() {
+    let _alone = alone();
+    let mut target = start(&["epoll-timeout"]);
+    let mut asked = 0;
+    let borrowed = Ready::of(target.pid(), &LIBC).call(|| {
+        asked += 1;
+        if asked < 5 { Verdict::Busy("a test says so") } else { Verdict::Safe }
+    });
+    assert_eq!((asked, borrowed.unwrap().retries), (5, 4));
+    assert_undisturbed("epoll-timeout", 0, 0, &outcome(&mut target), "four times sent back");
+}
+
+#[test]
+fn a_check_that_never_agrees_ends_with_a_sentence() {
+    let _alone = alone();
+    let target = start(&["pause"]);
+    let refusal = Ready::of(target.pid(), &LIBC).call(|| Verdict::Busy("a lock is held")).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoSafePoint { .. }));
+    assert!(refusal.to_string().contains("a lock is held"), "{refusal}");
+}
