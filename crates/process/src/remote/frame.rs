@@ -247,7 +247,7 @@ mod tests {
     fn links_are_aligned_and_nothing_overlaps() {
         for rsp in 0x7000_0000_0000..0x7000_0000_0040u64 {
             let place = Place::below(rsp, 2700, 3).unwrap();
-            assert!(place.state % 64 == 0 && place.state + 2700 <= rsp - RED_ZONE);
+            assert!(place.state.is_multiple_of(64) && place.state + 2700 <= rsp - RED_ZONE);
             assert!(place.data + Data::ROOM <= place.state);
             assert!(place.entry + UCONTEXT as u64 <= place.data);
             for index in 0..3 {
