@@ -1,0 +1,256 @@
+//! The libraries that the `unbloat` binary carries inside, and putting them where a process can load them.
+//!
+//! [`cache`] unpacks them into the per-user cache, under a directory that is named by their contents, and verifies what
+//! it finds there; [`install`] writes them into a directory of the user's choice.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A library that is carried inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// The runtime: Ruby extension and preloadable.
+    Runtime,
+    /// jemalloc with defaults for Ruby servers, to be preloaded.
+    Jemalloc,
+}
+
+impl Library {
+    /// All of them.
+    pub const ALL: [Library; 2] = [Library::Runtime, Library::Jemalloc];
+
+    /// The file's name. Ruby derives the extension's entry point from it.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Library::Runtime => "libunbloat.so",
+            Library::Jemalloc => "libunbloat-jemalloc.so",
+        }
+    }
+
+    /// The file's contents.
+    #[must_use]
+    pub fn contents(self) -> &'static [u8] {
+        match self {
+            Library::Runtime => include_bytes!(concat!(env!("OUT_DIR"), "/libunbloat.so")),
+            Library::Jemalloc => include_bytes!(concat!(env!("OUT_DIR"), "/libunbloat-jemalloc.so")),
+        }
+    }
+}
+
+/// Why the libraries could not be put somewhere.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// There is no directory that could hold the cache.
+    #[error(
+        "there is no directory for the libraries: neither XDG_CACHE_HOME nor HOME is set to an absolute path. Set one, or \
+         run `unbloat install DIR` once and set UNBLOAT_LIBRARY_DIR=DIR"
+    )]
+    NoCache,
+    /// A file or directory could not be made.
+    #[error(
+        "cannot write {path}: {source}. Set XDG_CACHE_HOME to a writable directory, or run `unbloat install DIR` once \
+         (when building an image, say) and set UNBLOAT_LIBRARY_DIR=DIR",
+        path = path.display()
+    )]
+    Write {
+        /// What was to be written.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A directory that others can write to could be used to smuggle code into the server.
+    #[error(
+        "{path} belongs to another user or can be written by others, so libraries in it are not loaded. Remove it or set \
+         XDG_CACHE_HOME to a directory of your own",
+        path = path.display()
+    )]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A path cannot be passed in `LD_PRELOAD` and `RUBYOPT`.
+    #[error(
+        "{path} holds a space or a colon, which neither LD_PRELOAD nor RUBYOPT can carry. Run `unbloat install DIR` with \
+         another directory and set UNBLOAT_LIBRARY_DIR=DIR",
+        path = path.display()
+    )]
+    Unquotable {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+/// The directory in which the libraries lie, unpacked if they were not there or were not what they should be.
+///
+/// `UNBLOAT_LIBRARY_DIR`, when set, is taken as it is: that is where `unbloat install` put them. Otherwise it is
+/// `unbloat/VERSION-HASH` in the per-user cache.
+///
+/// # Errors
+/// [`BundleError`] when nothing can be written or what is there is not ours alone.
+pub fn cache(environment: impl Fn(&str) -> Option<String>) -> Result<PathBuf, BundleError> {
+    if let Some(installed) = environment("UNBLOAT_LIBRARY_DIR").filter(|path| !path.is_empty()) {
+        let installed = PathBuf::from(installed);
+        return loadable(&installed).map(|()| installed);
+    }
+    let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    let top = home.ok_or(BundleError::NoCache)?.join("unbloat");
+    let directory = top.join(concat!(env!("CARGO_PKG_VERSION"), "-", env!("UNBLOAT_FINGERPRINT")));
+    loadable(&directory)?;
+    if is_complete(&directory) {
+        return Ok(directory);
+    }
+    make_private(&top)?;
+    make_private(&directory)?;
+    for library in Library::ALL {
+        write_atomically(&directory, library, 0o700)?;
+    }
+    Ok(directory)
+}
+
+/// Writes the libraries into a directory, which is made if need be; the files' paths.
+///
+/// # Errors
+/// [`BundleError`] when a file cannot be written.
+pub fn install(directory: &Path) -> Result<Vec<PathBuf>, BundleError> {
+    fs::create_dir_all(directory).map_err(|source| write_error(directory, source))?;
+    let directory = directory.canonicalize().map_err(|source| write_error(directory, source))?;
+    loadable(&directory)?;
+    Library::ALL.into_iter().map(|library| write_atomically(&directory, library, 0o755)).collect()
+}
+
+/// Whether the directory is ours alone and holds exactly these libraries.
+fn is_complete(directory: &Path) -> bool {
+    check_private(directory).is_ok()
+        && Library::ALL.into_iter().all(|library| {
+            let path = directory.join(library.file_name());
+            let owned = fs::symlink_metadata(&path)
+                .is_ok_and(|meta| meta.is_file() && meta.uid() == user() && meta.mode() & 0o022 == 0);
+            owned && fs::read(&path).is_ok_and(|found| found == library.contents())
+        })
+}
+
+/// Makes a directory 0700, or accepts one that nobody else can write to.
+fn make_private(directory: &Path) -> Result<(), BundleError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|source| write_error(directory, source))?;
+    check_private(directory)
+}
+
+fn check_private(directory: &Path) -> Result<(), BundleError> {
+    let meta = fs::symlink_metadata(directory).map_err(|source| write_error(directory, source))?;
+    if meta.is_dir() && meta.uid() == user() && meta.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(BundleError::NotPrivate { path: directory.to_owned() })
+}
+
+/// Writes a library beside its place and moves it there: whoever looks sees the old file or the whole new one.
+fn write_atomically(directory: &Path, library: Library, mode: u32) -> Result<PathBuf, BundleError> {
+    let path = directory.join(library.file_name());
+    let beside = directory.join(format!(".{}.{}", library.file_name(), std::process::id()));
+    let written =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&beside).and_then(
+            |mut file| {
+                file.write_all(library.contents())?;
+                file.set_permissions(fs::Permissions::from_mode(mode))?;
+                fs::rename(&beside, &path)
+            },
+        );
+    written.map_err(|source| {
+        // The half-written file is of no use to anyone; the error that matters is the first.
+        let _ = fs::remove_file(&beside);
+        write_error(&path, source)
+    })?;
+    Ok(path)
+}
+
+fn write_error(path: &Path, source: io::Error) -> BundleError {
+    BundleError::Write { path: path.to_owned(), source }
+}
+
+/// Refuses a path that the dynamic linker or Ruby would take apart.
+fn loadable(path: &Path) -> Result<(), BundleError> {
+    let text = path.to_string_lossy();
+    if text.contains([' ', ':', ';', '\t', '\n', '$']) {
+        return Err(BundleError::Unquotable { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+fn user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn unpack(home: &Path) -> Result<PathBuf, BundleError> {
+        cache(|name| (name == "XDG_CACHE_HOME").then(|| home.display().to_string()))
+    }
+
+    #[test]
+    fn unpacking_is_private_and_done_once() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = unpack(home.path()).unwrap();
+        let runtime = directory.join("libunbloat.so");
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        let first = fs::metadata(&runtime).unwrap().ino();
+        assert_eq!(unpack(home.path()).unwrap(), directory);
+        assert_eq!(fs::metadata(&runtime).unwrap().ino(), first);
+    }
+
+    #[test]
+    fn a_library_that_was_changed_is_put_right() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = unpack(home.path()).unwrap();
+        fs::write(directory.join("libunbloat.so"), b"not a library").unwrap();
+        unpack(home.path()).unwrap();
+        assert_eq!(fs::read(directory.join("libunbloat.so")).unwrap(), Library::Runtime.contents());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = unpack(home.path()).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(unpack(home.path()), Err(BundleError::NotPrivate { .. })));
+    }
+
+    #[test]
+    fn an_unusable_cache_names_the_alternatives() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = unpack(&file).unwrap_err().to_string();
+        assert!(error.contains("unbloat install DIR") && error.contains("XDG_CACHE_HOME"), "{error}");
+        assert!(matches!(cache(|_| None), Err(BundleError::NoCache)));
+        assert!(matches!(unpack(Path::new("/a b")), Err(BundleError::Unquotable { .. })));
+    }
+
+    #[test]
+    fn the_libraries_need_no_newer_glibc_than_debian_11_has() {
+        use object::read::elf::{ElfFile64, FileHeader as _};
+        for library in Library::ALL {
+            let elf = ElfFile64::<object::Endianness>::parse(library.contents()).unwrap();
+            let endian = elf.endian();
+            let sections = elf.elf_header().sections(endian, library.contents()).unwrap();
+            let versions = sections.versions(endian, library.contents()).unwrap().unwrap();
+            for index in 0..64 {
+                let Ok(Some(version)) = versions.version(object::elf::VersionIndex(index)) else { continue };
+                let name = String::from_utf8_lossy(version.name()).into_owned();
+                let Some(minor) = name.strip_prefix("GLIBC_2.") else { continue };
+                let minor: u32 = minor.split('.').next().unwrap().parse().unwrap();
+                assert!(minor <= 31, "{} needs {name}", library.file_name());
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! How a server is started so that it stays lean.
+//!
+//! A [`Policy`] says what is wanted; [`plan`] turns it into the environment variables that bring it about, given the
+//! variables that are set already; [`Target`] tells what the command is and what therefore cannot work in it;
+//! [`bundle`] holds the libraries that the variables name. Nothing here starts anything: that is `unbloat run`, and
+//! `unbloat env` prints the same plan.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`policy`] | the policies and how they are spelled |
+//! | [`environment`] | the variables of a policy, kept apart from those of the user |
+//! | [`target`] | what the command is, and what cannot work in it |
+//! | [`bundle`] | the libraries carried inside the binary, and unpacking them |
+
+pub mod bundle;
+pub mod environment;
+pub mod policy;
+pub mod target;
+
+pub use environment::{Plan, plan};
+pub use policy::{Allocator, Policy, PolicyError, Trim};
+pub use target::Target;

@@ -1,0 +1,225 @@
+//! What the command that is to be started is, and what therefore cannot work in it.
+//!
+//! Scripts are followed to their interpreters (`#!/usr/bin/env ruby` as well), up to the program that the kernel will
+//! load. What is found out is a hint for the user, never a reason not to start.
+
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// How many `#!` lines are followed; the kernel stops at about as many.
+const MAX_INTERPRETERS: usize = 5;
+
+/// How much of a file the kernel looks at for its `#!` line (`BINPRM_BUF_SIZE`).
+const SHEBANG_BYTES: u64 = 256;
+
+/// The program behind a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The program that the kernel loads in the end: the command itself or its interpreter.
+    pub program: PathBuf,
+    /// What about it limits a policy.
+    pub limits: Vec<Limit>,
+}
+
+/// Something about a program that limits what a policy can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The dynamic linker ignores `LD_PRELOAD` for it.
+    SetUid,
+    /// It has no dynamic linker that could preload anything.
+    Static,
+    /// It runs on musl, for which the libraries are not built.
+    Musl,
+    /// It is linked with a jemalloc of its own.
+    OwnJemalloc,
+}
+
+impl Limit {
+    /// Whether a library of ours can be preloaded all the same.
+    #[must_use]
+    pub fn allows_preload(self) -> bool {
+        self == Limit::OwnJemalloc
+    }
+
+    /// The limit as a sentence about a program.
+    #[must_use]
+    pub fn describe(self, program: &Path) -> String {
+        let program = program.display();
+        match self {
+            Limit::SetUid => {
+                format!(
+                    "{program} is setuid or setgid, so the dynamic linker ignores LD_PRELOAD: no allocator is preloaded"
+                )
+            }
+            Limit::Static => format!("{program} is statically linked: no allocator can be preloaded into it"),
+            Limit::Musl => {
+                format!("{program} runs on musl and our libraries need glibc: nothing is loaded into it")
+            }
+            Limit::OwnJemalloc => {
+                format!(
+                    "{program} is linked with a jemalloc of its own, which a preloaded allocator takes the place of"
+                )
+            }
+        }
+    }
+}
+
+/// Finds the file of a command as a shell would: by its path, or along `PATH`.
+///
+/// A file that is there but not executable is returned all the same: starting it gives the right error.
+#[must_use]
+pub fn find(command: &str, path: &str) -> Option<PathBuf> {
+    if command.contains('/') {
+        return Path::new(command).exists().then(|| PathBuf::from(command));
+    }
+    let directories = path.split(':').map(|directory| if directory.is_empty() { "." } else { directory });
+    let files: Vec<PathBuf> = directories
+        .map(|directory| Path::new(directory).join(command))
+        .filter(|file| file.is_file())
+        .collect();
+    files.iter().find(|file| is_executable(file)).or(files.first()).cloned()
+}
+
+impl Target {
+    /// Looks at the program behind a command. What cannot be read is taken to be ordinary.
+    #[must_use]
+    pub fn examine(command: &Path, path: &str) -> Self {
+        let program = interpreter_of(command, path);
+        let mut limits = Vec::new();
+        if fs::metadata(&program).is_ok_and(|meta| meta.mode() & 0o6000 != 0) {
+            limits.push(Limit::SetUid);
+        }
+        if let Ok(bytes) = fs::read(&program) {
+            limits.extend(elf_limit(&bytes));
+        }
+        Self { program, limits }
+    }
+
+    /// The limits in words.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.limits.iter().map(|limit| limit.describe(&self.program))
+    }
+
+    /// Whether libraries of ours can be preloaded into it.
+    #[must_use]
+    pub fn allows_preload(&self) -> bool {
+        self.limits.iter().all(|limit| limit.allows_preload())
+    }
+
+    /// Whether libraries of ours can be loaded into it at all, as a Ruby extension too.
+    #[must_use]
+    pub fn allows_loading(&self) -> bool {
+        !self.limits.contains(&Limit::Musl)
+    }
+}
+
+/// Follows `#!` lines to the program that is loaded in the end.
+fn interpreter_of(command: &Path, path: &str) -> PathBuf {
+    let mut program = command.to_owned();
+    for _ in 0..MAX_INTERPRETERS {
+        let Some(next) = shebang(&program).and_then(|line| resolve_shebang(&line, path)) else { break };
+        program = next;
+    }
+    program
+}
+
+fn shebang(file: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    fs::File::open(file).ok()?.take(SHEBANG_BYTES).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    Some(String::from_utf8_lossy(line).trim().to_owned())
+}
+
+/// The interpreter of a `#!` line; with `env`, the command that it will look for.
+fn resolve_shebang(line: &str, path: &str) -> Option<PathBuf> {
+    let mut words = line.split_whitespace();
+    let interpreter = words.next()?;
+    if !interpreter.ends_with("/env") {
+        return Some(PathBuf::from(interpreter));
+    }
+    let command = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+    find(command, path)
+}
+
+fn elf_limit(bytes: &[u8]) -> Option<Limit> {
+    let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+    let endian = elf.endian();
+    let headers = elf.elf_header().program_headers(endian, bytes).ok()?;
+    let interpreter = headers.iter().find_map(|header| header.interpreter(endian, bytes).ok().flatten());
+    match interpreter {
+        None => Some(Limit::Static),
+        Some(path) if String::from_utf8_lossy(path).contains("ld-musl") => Some(Limit::Musl),
+        Some(_) => has_own_jemalloc(bytes).then_some(Limit::OwnJemalloc),
+    }
+}
+
+/// Whether the program needs libjemalloc, or holds jemalloc itself, whose messages all begin with `<jemalloc>`.
+fn has_own_jemalloc(bytes: &[u8]) -> bool {
+    [&b"libjemalloc.so"[..], b"<jemalloc>"]
+        .iter()
+        .any(|mark| bytes.windows(mark.len()).any(|part| part == *mark))
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn write(directory: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
+        let path = directory.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn scripts_are_followed_to_the_program() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = write(
+            directory.path(),
+            "inner",
+            "#!/bin/sh
+",
+            0o755,
+        );
+        let outer = write(
+            directory.path(),
+            "outer",
+            "#!/usr/bin/env -S inner --flag
+",
+            0o755,
+        );
+        let target = Target::examine(&outer, directory.path().to_str().unwrap());
+        assert_eq!(target.program, Path::new("/bin/sh"), "by way of {}", inner.display());
+        assert!(target.limits.is_empty(), "{:?}", target.limits);
+    }
+
+    #[test]
+    fn a_command_is_found_along_the_path_and_executable_ones_first() {
+        let one = tempfile::tempdir().unwrap();
+        let two = tempfile::tempdir().unwrap();
+        write(one.path(), "tool", "", 0o644);
+        let executable = write(two.path(), "tool", "", 0o755);
+        let path = format!("{}:{}", one.path().display(), two.path().display());
+        assert_eq!(find("tool", &path), Some(executable));
+        assert_eq!(find("tool", one.path().to_str().unwrap()), Some(one.path().join("tool")));
+        assert_eq!(find("no-such-tool", &path), None);
+    }
+
+    #[test]
+    fn setuid_and_hostile_files_are_examined_without_harm() {
+        let directory = tempfile::tempdir().unwrap();
+        let setuid = write(directory.path(), "setuid", "\x7fELF", 0o4755);
+        assert_eq!(Target::examine(&setuid, "").limits, [Limit::SetUid]);
+        let loop_ =
+            write(directory.path(), "loop", &format!("#!{}/loop\n", directory.path().display()), 0o755);
+        assert!(Target::examine(&loop_, "").allows_preload());
+    }
+}

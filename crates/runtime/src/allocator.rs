@@ -1,0 +1,170 @@
+//! Which allocator serves this process, and how it gives freed memory back.
+//!
+//! The allocator is taken for what it is, not for what was asked for: whoever defines the `malloc` that the process
+//! uses. A jemalloc is known by its `mallctl` beside that `malloc`; glibc by `gnu_get_libc_version` beside it;
+//! anything else that exports a `malloc_trim` of its own (tcmalloc does, `tcmalloc/libc_override.h`) is trimmed
+//! through that.
+
+use crate::page;
+use crate::sys::{self, Line};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use unbloat_status_page::Text;
+
+type MallocTrim = unsafe extern "C" fn(usize) -> c_int;
+type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
+type Mallopt = unsafe extern "C" fn(c_int, c_int) -> c_int;
+type DlAddr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
+
+static MALLOC_TRIM: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static MALLCTL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Finds the allocator, says on the page which it is, and pins glibc's thresholds when that is what it is.
+pub(crate) fn recognize(threshold_bytes: Option<u64>) {
+    let Some(malloc_home) = home(c"malloc") else { return };
+    let beside = |name| sys::symbol(name).filter(|_| home(name) == Some(malloc_home));
+    let mut name = Line::<64>::new();
+    // A name too long for the page is shown as far as it fits.
+    if let Some(mallctl) = beside(c"mallctl") {
+        MALLCTL.store(mallctl, Ordering::Release);
+        let _ = write!(name, "jemalloc {}", jemalloc_version());
+    } else if let Some(version) = beside(c"gnu_get_libc_version") {
+        MALLOC_TRIM.store(beside(c"malloc_trim").unwrap_or(core::ptr::null_mut()), Ordering::Release);
+        let _ = write!(name, "glibc {}", glibc_version(version));
+        if let (Some(bytes), Some(mallopt)) = (threshold_bytes, beside(c"mallopt")) {
+            pin_thresholds(mallopt, bytes);
+        }
+    } else {
+        MALLOC_TRIM.store(beside(c"malloc_trim").unwrap_or(core::ptr::null_mut()), Ordering::Release);
+        let _ = name.write_str("unknown");
+    }
+    page::set_text(Text::Allocator, name.as_str());
+}
+
+/// Whether [`give_back`] can do anything.
+pub(crate) fn is_known() -> bool {
+    !MALLCTL.load(Ordering::Acquire).is_null() || !MALLOC_TRIM.load(Ordering::Acquire).is_null()
+}
+
+/// Gives freed memory back to the kernel; may take milliseconds. Not to be called from a garbage collection's hook.
+pub(crate) fn give_back() {
+    if let Some(mallctl) = mallctl() {
+        // SAFETY: "arena.<MALLCTL_ARENAS_ALL>.purge" takes no arguments (jemalloc(3), 5.0 and later); it locks each
+        // arena only to pick the extents, not while it returns them.
+        unsafe {
+            mallctl(
+                c"arena.4096.purge".as_ptr(),
+                core::ptr::null_mut(),
+                core::ptr::null_mut(),
+                core::ptr::null_mut(),
+                0,
+            )
+        };
+        return;
+    }
+    let trim = MALLOC_TRIM.load(Ordering::Acquire);
+    if !trim.is_null() {
+        // SAFETY: a non-null pointer here is the `malloc_trim` that lies beside the process's malloc; its type is
+        // that of malloc_trim(3).
+        let trim: MallocTrim = unsafe { core::mem::transmute(trim) };
+        // SAFETY: as above; it may be called at any time outside the allocator.
+        unsafe { trim(0) };
+    }
+}
+
+/// Bytes that the allocator holds free and could give back; `None` where it does not say (glibc would have to walk
+/// all its lists for that).
+pub(crate) fn returnable_bytes() -> Option<u64> {
+    mallctl()?;
+    let mut epoch = 1_u64;
+    write_value(c"epoch", &mut epoch)?;
+    let pages: usize = read_value(c"stats.arenas.4096.pdirty")?;
+    let page: usize = read_value(c"arenas.page")?;
+    Some((pages as u64).saturating_mul(page as u64))
+}
+
+/// Whether jemalloc's background threads run; `None` for another allocator.
+pub(crate) fn background_threads() -> Option<bool> {
+    read_value::<u8>(c"background_thread").map(|on| on != 0)
+}
+
+/// Starts jemalloc's background threads again. A forked child loses them and jemalloc leaves them off
+/// (`background_thread_postfork_child`, jemalloc 5.3.1 `src/background_thread.c`).
+pub(crate) fn restart_background_threads() {
+    let mut on = 1_u8;
+    let _ = write_value(c"background_thread", &mut on);
+}
+
+fn mallctl() -> Option<Mallctl> {
+    let address = MALLCTL.load(Ordering::Acquire);
+    // SAFETY: a non-null pointer here is the `mallctl` beside the process's malloc, of jemalloc(3)'s type.
+    (!address.is_null()).then(|| unsafe { core::mem::transmute::<*mut c_void, Mallctl>(address) })
+}
+
+fn read_value<T: Default>(name: &CStr) -> Option<T> {
+    let mut value = T::default();
+    let mut size = size_of::<T>();
+    // SAFETY: the name is a C string; value and size are live, and jemalloc refuses a size that does not fit.
+    let status = unsafe {
+        mallctl()?(name.as_ptr(), (&raw mut value).cast(), &raw mut size, core::ptr::null_mut(), 0)
+    };
+    (status == 0).then_some(value)
+}
+
+fn write_value<T>(name: &CStr, value: &mut T) -> Option<()> {
+    let size = size_of::<T>();
+    // SAFETY: as in `read_value`.
+    let status = unsafe {
+        mallctl()?(
+            name.as_ptr(),
+            core::ptr::null_mut(),
+            core::ptr::null_mut(),
+            core::ptr::from_mut(value).cast(),
+            size,
+        )
+    };
+    (status == 0).then_some(())
+}
+
+fn jemalloc_version() -> &'static str {
+    let address: usize = read_value(c"version").unwrap_or(0);
+    if address == 0 {
+        return "of unknown version";
+    }
+    // SAFETY: "version" is a constant C string of the library.
+    let version = unsafe { CStr::from_ptr(address as *const c_char) }.to_str().unwrap_or_default();
+    // "5.3.1-0-g81034ce1f137…": the commit says nothing that the version does not.
+    version.split('-').next().unwrap_or_default()
+}
+
+fn glibc_version(function: *mut c_void) -> &'static str {
+    // SAFETY: the symbol is gnu_get_libc_version(3), which takes nothing and returns a constant C string.
+    let function: unsafe extern "C" fn() -> *const c_char = unsafe { core::mem::transmute(function) };
+    // SAFETY: as above.
+    unsafe { CStr::from_ptr(function()) }.to_str().unwrap_or_default()
+}
+
+/// Pins `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD`. Unpinned, freeing one mapped chunk of 20 MB makes every arena
+/// keep up to 40 MB from then on (`munmap_chunk`, glibc 2.27–2.42 `malloc/malloc.c`).
+fn pin_thresholds(mallopt: *mut c_void, bytes: u64) {
+    // SAFETY: the symbol is glibc's mallopt(3).
+    let mallopt: Mallopt = unsafe { core::mem::transmute(mallopt) };
+    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+    for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
+        // SAFETY: as above; the parameters are documented.
+        unsafe { mallopt(parameter, bytes) };
+    }
+}
+
+/// The load address of the object that defines a symbol.
+fn home(name: &CStr) -> Option<usize> {
+    let address = sys::symbol(name)?;
+    let dladdr = sys::symbol(c"dladdr")?;
+    // SAFETY: the symbol is dladdr(3).
+    let dladdr: DlAddr = unsafe { core::mem::transmute(dladdr) };
+    // SAFETY: an all-zero Dl_info is valid.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: dladdr only compares the address with the loaded objects and fills the live structure.
+    (unsafe { dladdr(address, &raw mut info) } != 0).then_some(info.dli_fbase as usize)
+}

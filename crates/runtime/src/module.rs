@@ -1,0 +1,175 @@
+//! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`. And what a policy asks of Ruby's own heap.
+
+use crate::ruby::{Ruby, Value};
+use crate::settings::{Compact, Settings};
+use crate::sys::Line;
+use crate::{page, worker};
+use core::ffi::{CStr, c_long, c_void};
+use core::fmt::Write as _;
+use unbloat_status_page::{Snapshot, Text, Word};
+
+/// The numbers of `Unbloat.status` that are shown as they are.
+const NUMBERS: [(&CStr, Word); 10] = [
+    (c"pid", Word::Pid),
+    (c"gc_count", Word::GcCount),
+    (c"gc_major_count", Word::GcMajorCount),
+    (c"trims", Word::Trims),
+    (c"idle_trims", Word::IdleTrims),
+    (c"requested_trims", Word::RequestedTrims),
+    (c"trim_returned_bytes", Word::TrimReturnedBytes),
+    (c"refaults", Word::Refaults),
+    (c"fork_generation", Word::ForkGeneration),
+    (c"suspended", Word::Suspended),
+];
+
+/// Nanoseconds that are shown as seconds.
+const SECONDS: [(&CStr, Word); 3] =
+    [(c"trim_s", Word::TrimNs), (c"trim_max_s", Word::TrimMaxNs), (c"thread_cpu_s", Word::ThreadCpuNs)];
+
+const TEXTS: [(&CStr, Text); 4] = [
+    (c"policy", Text::Policy),
+    (c"allocator", Text::Allocator),
+    (c"library", Text::Library),
+    (c"notice", Text::Notice),
+];
+
+/// What is easier said in Ruby. `suspend` has to be undone whatever the block does, throw and raise included.
+const IN_RUBY: &CStr = c"
+module Unbloat
+  class << self
+    def suspend
+      raise ArgumentError, 'Unbloat.suspend needs a block' unless block_given?
+      suspend_trimming
+      begin
+        yield
+      ensure
+        resume_trimming
+      end
+    end
+    private :suspend_trimming, :resume_trimming
+  end
+end
+";
+
+/// `GC.auto_compact`, where there is one.
+const AUTO_COMPACT: &CStr = c"begin; GC.auto_compact = true; rescue NotImplementedError, NoMethodError; end";
+
+/// Before each fork that Ruby makes for a worker, if the heap has grown since the last time. `Process._fork` is the
+/// hook that Ruby offers for this since 3.1; it serves `fork`, `IO.popen('-')` and `Process.daemon`, not `system`.
+const BEFORE_FORK: &CStr = c"
+module Unbloat
+  module PrepareHeap
+    @slots = 0
+    def self.call
+      slots = GC.stat(:heap_live_slots)
+      return if slots < @slots * 5 / 4
+      if WARMUP && Process.respond_to?(:warmup) then Process.warmup
+      elsif GC.respond_to?(:compact) then GC.start; GC.compact
+      end
+      @slots = GC.stat(:heap_live_slots)
+    rescue NotImplementedError
+      @slots = Float::INFINITY
+    end
+    def _fork
+      PrepareHeap.call
+      super
+    end
+  end
+  private_constant :PrepareHeap, :WARMUP
+end
+Process.singleton_class.prepend(Unbloat.const_get(:PrepareHeap)) if Process.respond_to?(:_fork)
+";
+
+/// Defines the module, unless another copy of the library has.
+pub(crate) fn define(ruby: &Ruby) {
+    // SAFETY: with the GVL; names are C strings, methods live as long as the process.
+    unsafe {
+        let module = (ruby.define_module)(c"Unbloat".as_ptr());
+        (ruby.define_singleton_method)(module, c"status".as_ptr(), status, 0);
+        (ruby.define_singleton_method)(module, c"trim".as_ptr(), trim, 0);
+        (ruby.define_singleton_method)(module, c"suspend_trimming".as_ptr(), suspend, 0);
+        (ruby.define_singleton_method)(module, c"resume_trimming".as_ptr(), resume, 0);
+    }
+    ruby.run(IN_RUBY);
+}
+
+/// Does what the policy asks of Ruby's heap.
+pub(crate) fn prepare_heap(ruby: &Ruby, settings: &Settings<'_>, notice: &mut Line<256>) {
+    if settings.compact == Compact::Auto {
+        ruby.run(AUTO_COMPACT);
+    }
+    if settings.compact != Compact::Boot && !settings.warmup {
+        return;
+    }
+    let warmup = if settings.warmup {
+        c"module Unbloat; WARMUP = true; end"
+    } else {
+        c"module Unbloat; WARMUP = false; end"
+    };
+    if !(ruby.run(warmup) && ruby.run(BEFORE_FORK)) {
+        let _ = notice.write_str("the heap cannot be prepared before a fork: this Ruby has no Process._fork");
+    }
+}
+
+/// `Unbloat.status`: a hash of what the status page says.
+extern "C" fn status(_module: Value) -> Value {
+    // Defined by `define`, which had found everything.
+    let Ok(ruby) = Ruby::find() else { return 0 };
+    // SAFETY: with the GVL, in a method call: everything here may allocate and raise.
+    let hash = unsafe { (ruby.hash_new)() };
+    let Ok(page) = Snapshot::parse(&page::bytes()) else { return hash };
+    let set = |name: &CStr, value: Value| {
+        // SAFETY: as above.
+        unsafe { (ruby.hash_set)(hash, ruby.symbol(name), value) };
+    };
+    let text = |text: &str| {
+        // SAFETY: as above; the bytes are as long as said.
+        unsafe { (ruby.string)(text.as_ptr().cast(), text.len() as c_long) }
+    };
+    for (name, place) in TEXTS {
+        set(name, text(page.text(place, &mut [0; 256])));
+    }
+    for (name, place) in NUMBERS {
+        // SAFETY: as above.
+        set(name, unsafe { (ruby.integer)(page.word(place) as usize) });
+    }
+    for (name, place) in SECONDS {
+        // SAFETY: as above.
+        set(name, unsafe { (ruby.float)(page.word(place) as f64 / 1e9) });
+    }
+    set(c"last_reason", text(page.last_reason().text()));
+    hash
+}
+
+/// `Unbloat.trim`: gives freed memory back now; the bytes by which the resident set shrank.
+extern "C" fn trim(_module: Value) -> Value {
+    let Ok(ruby) = Ruby::find() else { return 0 };
+    let mut returned = 0_u64;
+    // SAFETY: with the GVL, in a method call; the function gets a pointer to a live number. It cannot be
+    // interrupted, and takes as long as a trim takes.
+    unsafe {
+        (ruby.without_gvl)(
+            trim_without_gvl,
+            (&raw mut returned).cast(),
+            core::ptr::null_mut(),
+            core::ptr::null_mut(),
+        );
+        (ruby.integer)(returned as usize)
+    }
+}
+
+extern "C" fn trim_without_gvl(returned: *mut c_void) -> *mut c_void {
+    // SAFETY: `trim` passes a pointer to a number that outlives this call.
+    unsafe { *returned.cast::<u64>() = worker::trim_on_request() };
+    core::ptr::null_mut()
+}
+
+extern "C" fn suspend(module: Value) -> Value {
+    worker::suspend(true);
+    module
+}
+
+extern "C" fn resume(module: Value) -> Value {
+    worker::suspend(false);
+    module
+}

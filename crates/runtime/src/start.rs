@@ -1,0 +1,103 @@
+//! Where Ruby comes in: `Init_libunbloat`, called by `require`.
+
+use crate::collector::{self, Moment};
+use crate::ruby::{self, Postpone, Ruby};
+use crate::settings::{Settings, Trim};
+use crate::sys::{self, Line};
+use crate::{allocator, forks, module, page, worker};
+use core::ffi::c_void;
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicBool, Ordering};
+use unbloat_status_page::{Reason, Text, Word};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Ruby's entry into the extension. With the GVL, while Ruby starts or at any later `require`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn Init_libunbloat() {
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let settings = Settings::read(sys::environment);
+    let mut notice = Line::<256>::new();
+    start(&settings, &mut notice);
+    page::set_text(Text::Notice, notice.as_str());
+    if settings.log {
+        log(&settings, &notice);
+    }
+}
+
+fn start(settings: &Settings<'_>, notice: &mut Line<256>) {
+    // What does not fit the notice is left out.
+    let ruby = match Ruby::find() {
+        Ok(ruby) => ruby,
+        Err(missing) => {
+            page::set_reason(Reason::UnknownRuby);
+            let _ = write!(notice, "this Ruby has no {}", missing.to_str().unwrap_or_default());
+            return;
+        }
+    };
+    module::define(&ruby);
+    if !settings.enabled {
+        page::set_reason(Reason::SwitchedOff);
+        return;
+    }
+    if let Some(variable) = settings.misunderstood {
+        let _ = write!(notice, "the value of {variable} is not understood; its default is in force. ");
+    }
+    describe(settings);
+    allocator::recognize(settings.threshold_bytes);
+    if settings.trim == Trim::Off {
+        page::set_reason(Reason::PolicyDoesNotTrim);
+    } else if !allocator::is_known() {
+        page::set_reason(Reason::UnknownAllocator);
+    }
+    worker::plan(worker::Plan::of(settings));
+    forks::watch();
+    page::publish();
+    let moment = match settings.trim {
+        Trim::Off | Trim::Adaptive => Moment::Mark,
+        Trim::Major | Trim::Every => Moment::EndOfSweep,
+    };
+    let hearing = Postpone::prepare(begin).is_some_and(|job| collector::listen(&ruby, moment, job));
+    page::set(Word::Hearing, u64::from(hearing));
+    if !hearing {
+        page::set_reason(Reason::UnknownRuby);
+        let _ = notice.write_str("this Ruby offers no way to hear its garbage collector");
+    }
+    module::prepare_heap(&ruby, settings, notice);
+}
+
+/// The job that the first collection of a process asks for. On a Ruby thread, with the GVL, outside any collection.
+extern "C" fn begin(_data: *mut c_void) {
+    page::publish();
+    forks::restore_background_threads();
+    worker::start();
+}
+
+fn describe(settings: &Settings<'_>) {
+    let trim = match settings.trim {
+        Trim::Off => "trim=off",
+        Trim::Major => "trim=major",
+        Trim::Every => "trim=every",
+        Trim::Adaptive => "trim=adaptive",
+    };
+    page::set_text(Text::Policy, settings.policy.unwrap_or(trim));
+    page::set_text(Text::Library, env!("CARGO_PKG_VERSION"));
+    page::set_text(Text::Ruby, ruby::version().unwrap_or_default());
+}
+
+/// The one line, to stderr, that `UNBLOAT_LOG` asks for.
+fn log(settings: &Settings<'_>, notice: &Line<256>) {
+    let mut line = Line::<512>::new();
+    let state = if settings.enabled { settings.policy.unwrap_or("on") } else { "off" };
+    let ruby = ruby::version().unwrap_or_default();
+    // SAFETY: getpid only reads.
+    let pid = unsafe { libc::getpid() };
+    let _ = write!(line, "unbloat {}: {state} in {pid} (ruby {ruby})", env!("CARGO_PKG_VERSION"));
+    if !notice.as_str().is_empty() {
+        let _ = write!(line, "; {}", notice.as_str());
+    }
+    let _ = line.write_str("\n");
+    sys::log(line.as_str());
+}

@@ -1,0 +1,316 @@
+//! The few system calls the runtime makes, and looking symbols up by name.
+//!
+//! Nothing here allocates. Where glibc 2.34 moved a function into libc (and gave it a new version), the call goes
+//! through [`symbol`] or straight to the kernel, so that one build loads on glibc 2.31 and later.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+core::arch::global_asm!(
+    ".weak unbloat_dlsym",
+    #[cfg(target_arch = "x86_64")]
+    ".symver unbloat_dlsym, dlsym@GLIBC_2.2.5",
+    #[cfg(target_arch = "aarch64")]
+    ".symver unbloat_dlsym, dlsym@GLIBC_2.17",
+);
+
+unsafe extern "C" {
+    // Where `dlsym` was before glibc 2.34 (libdl), under a name of our own so that the old version can be asked for.
+    fn unbloat_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// The address of a symbol that something in the process exports; `None` when nothing does.
+pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name is a C string; RTLD_DEFAULT is null on Linux. dlsym takes the loader's lock and allocates
+    // nothing when it succeeds.
+    let address = unsafe { unbloat_dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// The value of an environment variable; `None` when unset or not UTF-8.
+pub(crate) fn environment(name: &CStr) -> Option<&'static str> {
+    // SAFETY: getenv takes a C string; what it returns stays as long as nobody changes the environment, and the
+    // runtime reads it only while Ruby is still starting, on Ruby's thread.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: a non-null result is a C string (see above).
+    unsafe { CStr::from_ptr(value) }.to_str().ok()
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Processor time of the calling thread in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Minor faults and processor nanoseconds of the whole process so far.
+pub(crate) fn usage() -> (u64, u64) {
+    // SAFETY: an all-zero rusage is a valid one.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: the pointer is to a live rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    let ns = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000_000 + (time.tv_usec as u64) * 1000;
+    (usage.ru_minflt as u64, ns(usage.ru_utime) + ns(usage.ru_stime))
+}
+
+/// Resident set in bytes, from `/proc/self/statm`; 0 when it cannot be read (no `/proc`, no free descriptor).
+pub(crate) fn resident_bytes() -> u64 {
+    let mut text = [0_u8; 128];
+    let length = read_file(c"/proc/self/statm", &mut text);
+    let mut fields = text.get(..length).unwrap_or_default().split(|&byte| byte == b' ');
+    fields.nth(1).and_then(decimal).unwrap_or(0) * page_bytes()
+}
+
+/// When this process began, in clock ticks since boot: field 22 of `/proc/self/stat` (proc(5)).
+pub(crate) fn start_ticks() -> u64 {
+    let mut text = [0_u8; 1024];
+    let length = read_file(c"/proc/self/stat", &mut text);
+    let text = text.get(..length).unwrap_or_default();
+    // The command (field 2) may hold anything; the fields after its closing parenthesis begin with number 3.
+    let Some(end) = text.iter().rposition(|&byte| byte == b')') else { return 0 };
+    let mut fields = text.get(end + 2..).unwrap_or_default().split(|&byte| byte == b' ');
+    fields.nth(22 - 3).and_then(decimal).unwrap_or(0)
+}
+
+/// Inode of the pid namespace, from `/proc/self/ns/pid` (`pid:[4026531836]`); 0 when unknown.
+pub(crate) fn pid_namespace() -> u64 {
+    let mut text = [0_u8; 64];
+    // SAFETY: the path is a C string and the buffer is as long as said.
+    let length =
+        unsafe { libc::readlink(c"/proc/self/ns/pid".as_ptr(), text.as_mut_ptr().cast(), text.len()) };
+    let text = text.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default();
+    let digits = text.split(|byte| !byte.is_ascii_digit()).find(|part| !part.is_empty());
+    digits.and_then(decimal).unwrap_or(0)
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: sysconf only reads.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Reads the begin of a file; the number of bytes read, 0 on any error.
+fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
+    // SAFETY: the path is a C string; the descriptor is ours and closed below.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return 0;
+    }
+    // SAFETY: the buffer is as long as said; the descriptor is open.
+    let length = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+    // SAFETY: the descriptor was opened above and is used by nobody else.
+    unsafe { libc::close(file) };
+    usize::try_from(length).unwrap_or(0)
+}
+
+/// Writes a line to stderr, best effort.
+pub(crate) fn log(text: &str) {
+    // SAFETY: the bytes are as long as said.
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+}
+
+/// Waits until `word` is no longer `seen`, someone wakes it, or the time is over (`None`: for ever).
+pub(crate) fn futex_wait(word: &AtomicU32, seen: u32, timeout_ns: Option<u64>) {
+    let time = timeout_ns.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    });
+    let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the word lives as long as the call; the timespec is null or live.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, seen, time)
+    };
+}
+
+/// Wakes whoever waits on `word`. Neither blocks nor allocates.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word lives as long as the call.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX)
+    };
+}
+
+/// A mutex of one word, that a forked child can simply make anew.
+#[derive(Debug)]
+pub(crate) struct Mutex(AtomicU32);
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+impl Mutex {
+    /// An unlocked mutex.
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(FREE))
+    }
+
+    /// Takes the mutex, sleeping while another thread has it.
+    pub(crate) fn lock(&self) {
+        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return;
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            futex_wait(&self.0, CONTENDED, None);
+        }
+    }
+
+    /// Gives it back. Also right in a forked child, whichever thread of the parent had taken it.
+    pub(crate) fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            futex_wake(&self.0);
+        }
+    }
+
+    /// Runs something with the mutex held.
+    pub(crate) fn with<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.lock();
+        let result = work();
+        self.unlock();
+        result
+    }
+}
+
+/// A value that is set once, before the threads that read it begin.
+pub(crate) struct Once<T: Copy> {
+    set: AtomicU32,
+    value: core::cell::UnsafeCell<Option<T>>,
+}
+
+// SAFETY: the value is written once, before `set`, and only read after `set` was seen.
+unsafe impl<T: Copy + Send> Sync for Once<T> {}
+
+impl<T: Copy> Once<T> {
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self { set: AtomicU32::new(0), value: core::cell::UnsafeCell::new(None) }
+    }
+
+    /// Sets the value; a second one is ignored. To be called by one thread.
+    pub(crate) fn set(&self, value: T) {
+        if self.set.load(Ordering::Acquire) == 0 {
+            // SAFETY: one thread sets, and nobody reads before the store below.
+            unsafe { *self.value.get() = Some(value) };
+            self.set.store(1, Ordering::Release);
+        }
+    }
+
+    /// The value, if it was set.
+    pub(crate) fn get(&self) -> Option<T> {
+        if self.set.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        // SAFETY: set, and never written again.
+        unsafe { *self.value.get() }
+    }
+}
+
+/// A text built in place, cut when it does not fit.
+pub(crate) struct Line<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+    cut: bool,
+}
+
+impl<const N: usize> Line<N> {
+    /// An empty line.
+    pub(crate) const fn new() -> Self {
+        Self { bytes: [0; N], length: 0, cut: false }
+    }
+
+    /// The text so far.
+    pub(crate) fn as_str(&self) -> &str {
+        core::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// The text as a C string: there is always a zero byte behind it.
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+impl<const N: usize> core::fmt::Write for Line<N> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        // One byte stays zero, for C.
+        let room = if self.cut { 0 } else { (N - 1).saturating_sub(self.length) };
+        let mut end = text.len().min(room);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let part = text.as_bytes().get(..end).unwrap_or_default();
+        for (to, from) in self.bytes.iter_mut().skip(self.length).zip(part) {
+            *to = *from;
+        }
+        self.length += end;
+        if end < text.len() {
+            self.cut = true;
+            return Err(core::fmt::Error);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use core::fmt::Write as _;
+
+    #[test]
+    fn the_process_is_seen_as_the_kernel_sees_it() {
+        assert!(resident_bytes() > 1 << 20);
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let expected = stat.rsplit(") ").next().unwrap().split(' ').nth(19).unwrap();
+        assert_eq!(start_ticks().to_string(), expected);
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+        assert_eq!(format!("pid:[{}]", pid_namespace()), namespace.to_string_lossy());
+    }
+
+    #[test]
+    fn a_line_is_cut_where_its_room_ends() {
+        let mut line = Line::<5>::new();
+        assert!(write!(line, "ab").is_ok());
+        assert!(write!(line, "cdé").is_err());
+        assert!(line.as_str() == "abcd");
+        assert!(line.write_str("x").is_err());
+    }
+
+    #[test]
+    fn the_mutex_excludes() {
+        static MUTEX: Mutex = Mutex::new();
+        static INSIDE: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        MUTEX.with(|| {
+                            assert_eq!(INSIDE.fetch_add(1, Ordering::SeqCst), 0);
+                            INSIDE.fetch_sub(1, Ordering::SeqCst);
+                        });
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn symbols_are_found_by_name() {
+        assert!(symbol(c"malloc").is_some());
+        assert!(symbol(c"unbloat_no_such_symbol").is_none());
+    }
+}

@@ -1,0 +1,284 @@
+//! The thread that decides and trims. It belongs to no Ruby thread, never takes the GVL, blocks every signal, and
+//! sleeps without waking while there is nothing to judge.
+//!
+//! It is started by the first collection of a process, at Ruby's next safe point, and again so in a forked child:
+//! a process that never collects (most short scripts) has no such thread.
+
+use crate::adaptive::{Adaptive, Decision, Observation, Outcome};
+use crate::settings::{Settings, Trim};
+use crate::sys::{self, Mutex};
+use crate::{allocator, collector, page};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use unbloat_status_page::{Reason, Word};
+
+/// Held while the worker looks, decides or trims; a fork waits for it, so no child is born from the middle of that.
+static WORK: Mutex = Mutex::new();
+/// Counts what there is to look at; the worker sleeps on it.
+static EVENTS: AtomicU32 = AtomicU32::new(0);
+/// Whether the worker sleeps, so that waking it costs a system call only then.
+static ASLEEP: AtomicBool = AtomicBool::new(false);
+/// Whether this process has the thread.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+/// `CLOCK_MONOTONIC` before which nothing is trimmed on the worker's own account: a fork was a moment ago.
+static QUIET_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+/// How many `Unbloat.suspend` blocks are open.
+static SUSPENDED: AtomicU32 = AtomicU32::new(0);
+/// What the worker goes by.
+static PLAN: sys::Once<Plan> = sys::Once::new();
+
+/// How long a server that forks is left alone after a fork, in nanoseconds: booting workers come in a row, and a
+/// trim between two of them is a trim that each of them would have to repeat.
+const AFTER_FORK_NS: u64 = 200_000_000;
+
+/// How long after a collection's mark the worker looks: the sweep is lazy and finishes with the allocations that
+/// follow.
+const SETTLE_NS: u64 = 30_000_000;
+
+const STACK_BYTES: usize = 128 << 10;
+
+/// What the worker goes by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    trim: Trim,
+    adaptive: crate::adaptive::Settings,
+}
+
+impl Plan {
+    /// The worker's part of the settings.
+    pub(crate) fn of(settings: &Settings<'_>) -> Self {
+        Self { trim: settings.trim, adaptive: settings.adaptive }
+    }
+}
+
+/// Sets what the worker will go by. Before the first collection is heard.
+pub(crate) fn plan(plan: Plan) {
+    PLAN.set(plan);
+}
+
+/// Tells the worker that a collection was heard. In a collection: one system call at most.
+pub(crate) fn wake() {
+    EVENTS.fetch_add(1, Ordering::Release);
+    if ASLEEP.load(Ordering::Acquire) {
+        sys::futex_wake(&EVENTS);
+    }
+}
+
+/// Starts the thread in this process, if it has none. At a safe point: creating a thread allocates.
+pub(crate) fn start() {
+    if PLAN.get().is_none() || RUNNING.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    if !spawn() {
+        // No room for a thread now: the next collection asks again.
+        RUNNING.store(false, Ordering::Release);
+        collector::want_worker();
+    }
+}
+
+/// Trims now, on the calling thread, because the program asked. Bytes returned. Not with the GVL.
+pub(crate) fn trim_on_request() -> u64 {
+    if !allocator::is_known() {
+        return 0;
+    }
+    page::add(Word::RequestedTrims, 1);
+    WORK.with(|| trim().returned_bytes())
+}
+
+/// Opens or closes a stretch in which the worker trims nothing.
+pub(crate) fn suspend(open: bool) {
+    let count = if open {
+        SUSPENDED.fetch_add(1, Ordering::AcqRel) + 1
+    } else {
+        SUSPENDED.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)).unwrap_or(1)
+            - 1
+    };
+    page::set(Word::Suspended, u64::from(count));
+    wake();
+}
+
+/// Before a fork: waits until the worker is between two decisions.
+pub(crate) fn before_fork() {
+    WORK.lock();
+}
+
+/// After a fork, in the parent.
+pub(crate) fn after_fork() {
+    QUIET_UNTIL_NS.store(sys::now_ns() + AFTER_FORK_NS, Ordering::Relaxed);
+    WORK.unlock();
+}
+
+/// After a fork, in the child, which has no worker.
+pub(crate) fn after_fork_in_child() {
+    ASLEEP.store(false, Ordering::Release);
+    RUNNING.store(false, Ordering::Release);
+    WORK.unlock();
+    collector::want_worker();
+}
+
+/// The process as it is now.
+fn observe() -> Observation {
+    let (minor_faults, cpu_ns) = sys::usage();
+    let (collections, majors) = collector::heard();
+    Observation {
+        now_ns: sys::now_ns(),
+        resident_bytes: sys::resident_bytes(),
+        returnable_bytes: allocator::returnable_bytes(),
+        minor_faults,
+        cpu_ns: cpu_ns.saturating_sub(page::get(Word::ThreadCpuNs)),
+        collections,
+        majors,
+    }
+}
+
+/// Trims and keeps the counts. With [`WORK`] held.
+fn trim() -> Outcome {
+    let before_bytes = sys::resident_bytes();
+    let start = sys::now_ns();
+    allocator::give_back();
+    let took_ns = sys::now_ns().saturating_sub(start);
+    let outcome = Outcome { after: observe(), before_bytes, took_ns };
+    page::add(Word::Trims, 1);
+    page::add(Word::TrimReturnedBytes, outcome.returned_bytes());
+    page::add(Word::TrimNs, took_ns);
+    page::raise(Word::TrimMaxNs, took_ns);
+    page::count_trim_time(took_ns);
+    page::set(Word::LastTrimBeforeBytes, before_bytes);
+    page::set(Word::LastTrimAfterBytes, outcome.after.resident_bytes);
+    page::set(Word::LastTrimAtNs, outcome.after.now_ns);
+    page::set_reason(Reason::Trimmed);
+    outcome
+}
+
+/// What the worker carries from one look to the next.
+struct State {
+    trim: Trim,
+    adaptive: Adaptive,
+    /// Collections and full collections that were already acted on.
+    seen: (u64, u64),
+}
+
+impl State {
+    fn new(plan: Plan) -> Self {
+        Self { trim: plan.trim, adaptive: Adaptive::new(plan.adaptive, observe()), seen: (0, 0) }
+    }
+
+    /// Looks once and acts; nanoseconds until the next look, `None` for not before the next collection.
+    fn step(&mut self) -> Option<u64> {
+        if let Some((reason, look_again_ns)) = self.obstacle() {
+            page::set_reason(reason);
+            return look_again_ns;
+        }
+        let (reason, look_again_ns) = match self.trim {
+            Trim::Off => (Reason::PolicyDoesNotTrim, None),
+            Trim::Every => (self.trim_after(collector::heard().0 > self.seen.0, Reason::NothingHeard), None),
+            Trim::Major => {
+                (self.trim_after(collector::heard().1 > self.seen.1, Reason::MinorCollection), None)
+            }
+            Trim::Adaptive => self.adapt(),
+        };
+        self.seen = collector::heard();
+        page::set_reason(reason);
+        look_again_ns
+    }
+
+    /// What keeps the worker from trimming whatever the policy, and when to look again.
+    fn obstacle(&self) -> Option<(Reason, Option<u64>)> {
+        if !allocator::is_known() {
+            return Some((Reason::UnknownAllocator, None));
+        }
+        if SUSPENDED.load(Ordering::Acquire) > 0 {
+            return Some((Reason::Suspended, None));
+        }
+        let quiet = QUIET_UNTIL_NS.load(Ordering::Relaxed).saturating_sub(sys::now_ns());
+        (quiet > 0).then_some((Reason::Forking, Some(quiet)))
+    }
+
+    /// The fixed policies: trims when a collection of their kind was heard.
+    fn trim_after(&self, heard: bool, otherwise: Reason) -> Reason {
+        if !heard {
+            return otherwise;
+        }
+        trim();
+        Reason::Trimmed
+    }
+
+    fn adapt(&mut self) -> (Reason, Option<u64>) {
+        let decision = self.adaptive.decide(&observe());
+        page::add(Word::Refaults, self.adaptive.take_refaults());
+        match decision {
+            Decision::Wait { reason, look_again_ns } => (reason, look_again_ns),
+            Decision::Trim { idle } => {
+                page::add(Word::IdleTrims, u64::from(idle));
+                self.adaptive.trimmed(&trim());
+                (Reason::Trimmed, Some(SETTLE_NS))
+            }
+        }
+    }
+}
+
+/// The thread.
+extern "C" fn run(_argument: *mut c_void) -> *mut c_void {
+    // SAFETY: names the calling thread; the name is a C string of less than 16 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"unbloat".as_ptr()) };
+    let Some(plan) = PLAN.get() else { return core::ptr::null_mut() };
+    let mut state = WORK.with(|| State::new(plan));
+    // The CPU time of earlier threads of this process (there is none but after a failed start) is not counted.
+    loop {
+        let seen = EVENTS.load(Ordering::Acquire);
+        let look_again_ns = WORK.with(|| {
+            let pause = state.step();
+            page::set(Word::ThreadCpuNs, sys::thread_cpu_ns());
+            pause
+        });
+        ASLEEP.store(true, Ordering::Release);
+        sys::futex_wait(&EVENTS, seen, look_again_ns);
+        ASLEEP.store(false, Ordering::Release);
+        if EVENTS.load(Ordering::Acquire) != seen && state.trim == Trim::Adaptive {
+            sleep(SETTLE_NS);
+        }
+    }
+}
+
+/// Sleeps without a word to wait on.
+fn sleep(ns: u64) {
+    let nowhere = AtomicU32::new(0);
+    sys::futex_wait(&nowhere, 0, Some(ns));
+}
+
+type Attributes = libc::pthread_attr_t;
+type Create = unsafe extern "C" fn(
+    *mut libc::pthread_t,
+    *const Attributes,
+    extern "C" fn(*mut c_void) -> *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+type SetStackSize = unsafe extern "C" fn(*mut Attributes, usize) -> c_int;
+
+/// Creates the detached thread with all signals blocked: Ruby's are for Ruby's threads.
+fn spawn() -> bool {
+    let Some(create) = sys::symbol(c"pthread_create") else { return false };
+    // SAFETY: the symbol is pthread_create(3).
+    let create: Create = unsafe { core::mem::transmute(create) };
+    // SAFETY: attribute and signal sets are initialized by the calls before they are used; the thread's function
+    // never returns into anything that could have been unloaded.
+    unsafe {
+        let mut attributes: Attributes = core::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attributes);
+        if let Some(set) = sys::symbol(c"pthread_attr_setstacksize") {
+            let set: SetStackSize = core::mem::transmute(set);
+            set(&raw mut attributes, STACK_BYTES);
+        }
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        let mut all: libc::sigset_t = core::mem::zeroed();
+        let mut before: libc::sigset_t = core::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let mut thread: libc::pthread_t = core::mem::zeroed();
+        let status = create(&raw mut thread, &raw const attributes, run, core::ptr::null_mut());
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        libc::pthread_attr_destroy(&raw mut attributes);
+        status == 0
+    }
+}
