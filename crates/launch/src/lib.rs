@@ -10,10 +10,12 @@
 //! | [`policy`] | the policies and how they are spelled |
 //! | [`environment`] | the variables of a policy, kept apart from those of the user |
 //! | [`target`] | what the command is, and what cannot work in it |
+//! | [`live`] | whether what a policy asks for is what a process has |
 //! | [`bundle`] | the libraries carried inside the binary, and unpacking them |
 
 pub mod bundle;
 pub mod environment;
+pub mod live;
 pub mod policy;
 pub mod target;
 

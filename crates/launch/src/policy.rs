@@ -3,6 +3,7 @@
 //! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off`
 //! are whole policies; parts after them change them: `lean,trim=off`.
 
+use crate::target::Target;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -109,6 +110,18 @@ impl Policy {
     #[must_use]
     pub fn needs_runtime(&self) -> bool {
         self.trim.is_some() || self.compact.is_some() || self.warmup
+    }
+
+    /// What of the policy can work in a program that has limits.
+    #[must_use]
+    pub fn within(mut self, target: &Target) -> Self {
+        if !target.allows_preload() {
+            self.allocator = Allocator::Own;
+        }
+        if !target.allows_loading() {
+            self = Policy { arenas: self.arenas, ..Self::OFF };
+        }
+        self
     }
 
     fn apply(&mut self, part: &str) -> Result<(), PolicyError> {

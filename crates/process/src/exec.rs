@@ -1,5 +1,7 @@
 //! Becoming another program: the same process, with nothing of ours left in it.
 
+#![allow(unsafe_code)] // one call: setting a signal disposition
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,7 +21,8 @@ pub fn become_program(program: &Path, arguments: &[CString], environment: &[CStr
         return io::Error::from(io::ErrorKind::InvalidInput);
     };
     // SAFETY: sets a disposition to the default; no handler is involved.
-    let _ = unsafe { nix::sys::signal::signal(nix::sys::signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) };
+    let _ =
+        unsafe { nix::sys::signal::signal(nix::sys::signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) };
     let Err(error) = nix::unistd::execve(&path, arguments, environment);
     if error != nix::errno::Errno::ENOEXEC {
         return error.into();

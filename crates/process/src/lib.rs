@@ -19,11 +19,13 @@
 //! | [`resident`] | small reads that touch resident pages only |
 //! | [`elf`] | the ELF files that it has mapped: symbols, relocations, build ID |
 //! | [`remote`] | calling a function in another process |
+//! | [`exec`] | becoming another program |
 //! | [`error`] | what can go wrong, with the next step |
 
 pub mod elf;
 pub mod environment;
 pub mod error;
+pub mod exec;
 pub mod maps;
 pub mod memory;
 pub mod pages;

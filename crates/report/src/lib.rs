@@ -5,4 +5,5 @@
 
 pub mod bench;
 pub mod inspect;
+pub mod status;
 pub mod style;

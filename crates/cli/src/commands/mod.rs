@@ -1,6 +1,11 @@
 //! The commands: one file each, thin. A command parses its options, calls the library crates and renders.
 
 mod bench;
+mod env;
+mod install;
+mod policy;
+mod run;
+mod status;
 mod version;
 
 use crate::exit::Exit;
@@ -11,6 +16,14 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Put load on a server and measure what its users feel.
     Bench(bench::Args),
+    /// Start a server so that it stays lean.
+    Run(run::Args),
+    /// Print the environment that `unbloat run` gives a server.
+    Env(env::Args),
+    /// Write the libraries into a directory, for images that have no unbloat.
+    Install(install::Args),
+    /// Show what the runtime does in the processes that were started with it.
+    Status(status::Args),
     /// Print the version with what it was built from.
     Version(version::Args),
 }
@@ -19,6 +32,10 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Bench(args) => bench::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Env(args) => env::run(&args),
+        Command::Install(args) => install::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }

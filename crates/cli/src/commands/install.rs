@@ -1,0 +1,22 @@
+//! `unbloat install`: writes the libraries into a directory.
+
+use crate::exit::Exit;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use unbloat_launch::bundle;
+
+/// Options of `unbloat install`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to put the libraries; made if need be.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let files = bundle::install(&args.directory)?;
+    for file in files {
+        writeln!(io::stdout(), "{}", file.display())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,218 @@
+//! What `unbloat status` shows: the runtime's own account of what it does, process by process.
+
+use serde::Serialize;
+use std::fmt::Write as _;
+use unbloat_status_page::{Snapshot, TRIM_BUCKET_BOUNDS_NS, Text, Word};
+
+/// The document of `unbloat status --json` (docs/reference/status.schema.json).
+#[derive(Debug, Serialize)]
+pub struct StatusReport {
+    /// Version of this document's form.
+    pub schema: u32,
+    /// By process id.
+    pub processes: Vec<ProcessStatus>,
+}
+
+/// One process that has the runtime loaded.
+#[derive(Debug, Serialize)]
+pub struct ProcessStatus {
+    /// Its id, as seen from here.
+    pub pid: i32,
+    /// The policy in force.
+    pub policy: String,
+    /// The allocator that was found in it.
+    pub allocator: String,
+    /// Ruby's version; absent outside Ruby.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ruby: Option<String>,
+    /// The version of the runtime library.
+    pub library: String,
+    /// Whether the runtime hears the garbage collector.
+    pub hears_gc: bool,
+    /// Garbage collections of either kind.
+    pub gc_count: u64,
+    /// Full ones among them.
+    pub gc_major_count: u64,
+    /// Trims of any kind.
+    pub trims: u64,
+    /// Those made because the process had fallen idle.
+    pub idle_trims: u64,
+    /// Those that the program asked for.
+    pub requested_trims: u64,
+    /// Bytes by which the resident set shrank over all trims.
+    pub trim_returned_bytes: u64,
+    /// Wall time of all trims, in seconds.
+    pub trim_s: f64,
+    /// The longest trim, in seconds.
+    pub trim_max_s: f64,
+    /// How many trims took how long.
+    pub trim_histogram: Vec<TrimBucket>,
+    /// Page faults on memory that a trim had returned shortly before.
+    pub refaults: u64,
+    /// Full collections that the runtime asked for when the server had fallen idle.
+    pub idle_collections: u64,
+    /// The longest of them, in seconds.
+    pub idle_collection_max_s: f64,
+    /// Processor time of the runtime's own thread, in seconds.
+    pub thread_cpu_s: f64,
+    /// Open `Unbloat.suspend` blocks.
+    pub suspended: u64,
+    /// Forks between this process and the one that was started with the runtime.
+    pub fork_generation: u64,
+    /// Why nothing was done the last time there was something to decide.
+    pub last_reason: &'static str,
+    /// What of the policy is not live, by the process's mappings, and what the runtime itself complains of.
+    pub problems: Vec<String>,
+}
+
+/// How many trims took at most so long (and longer than the bucket before).
+#[derive(Debug, Serialize)]
+pub struct TrimBucket {
+    /// Upper bound in seconds; absent for the last bucket, which has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_s: Option<f64>,
+    /// Number of trims.
+    pub count: u64,
+}
+
+impl ProcessStatus {
+    /// Takes a process's status page apart. `problems` are those that its mappings show.
+    #[must_use]
+    pub fn new(pid: i32, page: &Snapshot, mut problems: Vec<String>) -> Self {
+        let text = |place| page.text(place, &mut [0; 256]).to_owned();
+        let seconds = |place| page.word(place) as f64 / 1e9;
+        let notice = text(Text::Notice);
+        problems.extend((!notice.is_empty()).then(|| notice.trim().to_owned()));
+        let bounds = TRIM_BUCKET_BOUNDS_NS.iter().map(|&ns| Some(ns as f64 / 1e9)).chain([None]);
+        let buckets = bounds.zip(page.trim_histogram());
+        Self {
+            pid,
+            policy: text(Text::Policy),
+            allocator: text(Text::Allocator),
+            ruby: Some(text(Text::Ruby)).filter(|ruby| !ruby.is_empty()),
+            library: text(Text::Library),
+            hears_gc: page.word(Word::Hearing) != 0,
+            gc_count: page.word(Word::GcCount),
+            gc_major_count: page.word(Word::GcMajorCount),
+            trims: page.word(Word::Trims),
+            idle_trims: page.word(Word::IdleTrims),
+            requested_trims: page.word(Word::RequestedTrims),
+            trim_returned_bytes: page.word(Word::TrimReturnedBytes),
+            trim_s: seconds(Word::TrimNs),
+            trim_max_s: seconds(Word::TrimMaxNs),
+            trim_histogram: buckets.map(|(at_most_s, count)| TrimBucket { at_most_s, count }).collect(),
+            refaults: page.word(Word::Refaults),
+            idle_collections: page.word(Word::IdleCollections),
+            idle_collection_max_s: seconds(Word::IdleCollectionMaxNs),
+            thread_cpu_s: seconds(Word::ThreadCpuNs),
+            suspended: page.word(Word::Suspended),
+            fork_generation: page.word(Word::ForkGeneration),
+            last_reason: page.last_reason().text(),
+            problems,
+        }
+    }
+}
+
+/// The report for a terminal.
+#[must_use]
+pub fn text(report: &StatusReport) -> String {
+    if report.processes.is_empty() {
+        return "no process has the runtime loaded; start one with: unbloat run -- COMMAND\n".to_owned();
+    }
+    let mut out = String::new();
+    for process in &report.processes {
+        // Writing to a string cannot fail.
+        let _ = describe(&mut out, process);
+    }
+    out
+}
+
+fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
+    let ruby = process.ruby.as_deref().map(|ruby| format!(", ruby {ruby}")).unwrap_or_default();
+    writeln!(out, "{}  {}  ({}{ruby})", process.pid, process.policy, process.allocator)?;
+    writeln!(out, "  collections  {}, {} full", process.gc_count, process.gc_major_count)?;
+    writeln!(
+        out,
+        "  trims        {} ({} when idle, {} asked for), {} returned",
+        process.trims,
+        process.idle_trims,
+        process.requested_trims,
+        mebibytes(process.trim_returned_bytes)
+    )?;
+    writeln!(
+        out,
+        "  cost         {:.1} ms in trims, {:.1} ms the longest; {:.0} ms of processor; {} pages needed again",
+        process.trim_s * 1e3,
+        process.trim_max_s * 1e3,
+        process.thread_cpu_s * 1e3,
+        process.refaults
+    )?;
+    writeln!(out, "  last         {}", process.last_reason)?;
+    for problem in &process.problems {
+        writeln!(out, "  problem      {problem}")?;
+    }
+    Ok(())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use unbloat_status_page::{MAGIC, PAGE_BYTES, Reason, WORDS, pack, trim_bucket};
+
+    fn page() -> Snapshot {
+        let mut words = [0; WORDS];
+        for (place, value) in [
+            (Word::Magic, MAGIC),
+            (Word::Pid, 42),
+            (Word::GcCount, 120),
+            (Word::GcMajorCount, 12),
+            (Word::Trims, 7),
+            (Word::IdleTrims, 1),
+            (Word::TrimReturnedBytes, 300 << 20),
+            (Word::TrimNs, 45_000_000),
+            (Word::TrimMaxNs, 12_500_000),
+            (Word::ThreadCpuNs, 61_000_000),
+            (Word::Refaults, 1500),
+            (Word::LastReason, Reason::NoGrowth as u64),
+            (Word::Hearing, 1),
+        ] {
+            words[place as usize] = value;
+        }
+        words[Word::TrimHistogram as usize + trim_bucket(12_500_000)] = 7;
+        for (place, text) in
+            [(Text::Policy, "lean"), (Text::Allocator, "jemalloc 5.3.1"), (Text::Ruby, "3.1.2")]
+        {
+            for (to, from) in words[place.first_word()..].iter_mut().zip(pack(place, text)) {
+                *to = from;
+            }
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(bytes.len(), PAGE_BYTES);
+        Snapshot::parse(&bytes).unwrap()
+    }
+
+    fn report() -> StatusReport {
+        let problems = vec!["libunbloat-jemalloc.so is not mapped: malloc is served by another".to_owned()];
+        StatusReport { schema: 1, processes: vec![ProcessStatus::new(42, &page(), problems)] }
+    }
+
+    #[test]
+    fn a_terminal_sees_what_counts() {
+        insta::assert_snapshot!(text(&report()));
+    }
+
+    #[test]
+    fn the_document_has_the_names_that_were_promised() {
+        insta::assert_json_snapshot!(report());
+    }
+
+    #[test]
+    fn nobody_is_told_how_to_begin() {
+        assert!(text(&StatusReport { schema: 1, processes: Vec::new() }).contains("unbloat run"));
+    }
+}
