@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use unbloat_heap::model::{Census, Note, RubyHeap, RubyType};
+use unbloat_heap::model::{Category, Census, Note, RubyHeap, RubyType};
 use unbloat_heap::ruby::Ruby;
-use unbloat_process::{LiveMemory, Maps, Pid, ResidentOnly};
+use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly};
 use unbloat_test_support::{Target, ruby};
 
 const TALKATIVE: &str = include_str!("ruby/talkative.rb");
@@ -94,4 +94,26 @@ fn objects_by_type_equal_what_object_space_says() {
     let all = heap.objects.iter().find(|(t, _)| *t == RubyType::Imemo).unwrap().1;
     assert_eq!(imemos, all, "every internal object has a known kind");
     assert!(heap.imemos.iter().any(|(kind, count)| *kind == "iseq" && *count > 20), "{:?}", heap.imemos);
+}
+
+#[test]
+fn fiber_stacks_and_the_transient_heap_are_found() {
+    let script = "fibers = Array.new(50) { Fiber.new { Fiber.yield } }.each(&:resume); GC.start; $stdout.sync = true; puts 'ready'; gets; puts fibers.size";
+    let target = Target::start_ready(&mut ruby(&[], script));
+    let pid = Pid(target.pid());
+    let maps = Maps::of(pid).unwrap();
+    let live = LiveMemory::of(pid).unwrap();
+    let memory = ResidentOnly::new(&live);
+    let ruby = Ruby::find(&memory, &maps, pid).unwrap().expect("a Ruby");
+    let other = ruby.other_memory(&memory).unwrap();
+    let resident = |wanted: Category| -> u64 {
+        let ranges = other.iter().filter(|(_, category)| *category == wanted);
+        ranges
+            .map(|(range, _)| live.residency(range.start, range.end - range.start).unwrap().resident_bytes())
+            .sum()
+    };
+    // A fiber that has run has touched its machine stack and, at its other end, its VM stack.
+    assert!(resident(Category::ThreadStacks) >= 50 * 2 * 4096, "{other:x?}");
+    let has_transient_heap = ruby.version.unwrap().to_string().as_str() < "3.3";
+    assert_eq!(resident(Category::RubyTransientHeap) > 0, has_transient_heap, "{other:x?}");
 }

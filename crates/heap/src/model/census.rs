@@ -12,6 +12,8 @@ pub enum Category {
     RubyFree,
     /// Headers and tails of Ruby heap pages, and pages that belong to no size pool yet.
     RubyPageOverhead,
+    /// The arena in which CRuby up to 3.2 keeps the contents of young arrays, hashes, objects and structs.
+    RubyTransientHeap,
     /// Payload of malloc chunks in use.
     MallocLive,
     /// Freed chunks kept in a thread cache or fastbin.
@@ -56,6 +58,7 @@ impl Category {
             Category::RubyLive(ruby_type) => return format!("ruby_live_{}", ruby_type.name().to_lowercase()),
             Category::RubyFree => "ruby_free",
             Category::RubyPageOverhead => "ruby_page_overhead",
+            Category::RubyTransientHeap => "ruby_transient_heap",
             Category::MallocLive => "malloc_live",
             Category::MallocCached => "malloc_cached",
             Category::MallocTrimmable => "malloc_trimmable",

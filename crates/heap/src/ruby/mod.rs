@@ -8,6 +8,7 @@
 //! | [`objspace`] | the collector's own counters |
 //! | [`slots`] | what the slots hold: live or free, by type |
 //! | `imemo` | the kinds of internal objects |
+//! | `statics` | fiber stacks and the transient heap |
 //! | `owner_rules` | where objects keep pointers to malloc memory, by version |
 //! | `owners` | collecting these pointers |
 //! | [`owned`] | finding their chunks |
@@ -25,13 +26,16 @@ mod owners;
 pub mod pages;
 pub mod reading;
 pub mod slots;
+mod statics;
 pub mod version;
 mod words;
 
 pub use pages::{HeapPage, HeapPages};
 pub use reading::Reading;
-pub use version::RubyVersion;
+pub use version::{Program, RubyVersion};
 
+use crate::model::Category;
+use std::ops::Range;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
 /// Heap pages from which on a process is taken for a Ruby although no mapped file says so; a fresh one has dozens.
@@ -44,6 +48,8 @@ pub struct Ruby {
     pub version: Option<RubyVersion>,
     /// The pages of its heap; none while it starts or when its layout is not known.
     pub pages: Option<HeapPages>,
+    /// Where the writable data of the file that has CRuby lies.
+    pub data: Vec<Range<u64>>,
 }
 
 impl Ruby {
@@ -52,14 +58,26 @@ impl Ruby {
     /// # Errors
     /// The process is gone or may not be looked at.
     pub fn find(memory: &dyn Memory, maps: &Maps, pid: Pid) -> Result<Option<Self>> {
-        let version = RubyVersion::of_symbol(pid, maps);
-        let layout = version.and_then(layout::pages_of);
+        let program = Program::of_symbol(pid, maps);
+        let layout = program.as_ref().and_then(|program| layout::pages_of(program.version));
         let pages = HeapPages::find(memory, maps, layout)?;
         let convincing = pages.as_ref().is_some_and(|found| found.pages.len() >= CONVINCING_PAGES);
-        if version.is_none() && !convincing {
+        if program.is_none() && !convincing {
             return Ok(None);
         }
-        let version = version.or_else(|| RubyVersion::of_description(pid, maps));
-        Ok(Some(Ruby { version, pages }))
+        let program = program.or_else(|| Program::of_description(pid, maps));
+        Ok(Some(Ruby {
+            version: program.as_ref().map(|program| program.version),
+            pages,
+            data: program.iter().flat_map(|program| program.image.writable()).collect(),
+        }))
+    }
+
+    /// Memory outside of malloc and of heap pages that is CRuby's: sorted, disjoint ranges with what they are for.
+    ///
+    /// # Errors
+    /// The process is gone or may not be looked at.
+    pub fn other_memory(&self, memory: &dyn Memory) -> Result<Vec<(Range<u64>, Category)>> {
+        statics::find(memory, &self.data)
     }
 }

@@ -38,29 +38,53 @@ impl RubyVersion {
             RubyVersion { major: numbers.next()??, minor: numbers.next()??, teeny: numbers.next()?? };
         (numbers.next().is_none() && (1..=9).contains(&version.major)).then_some(version)
     }
+}
 
-    /// The version of the CRuby that a process has mapped, by the symbol `ruby_version`: `None` when no mapped file has
-    /// one that can be read. The file is found through the process's own mappings and mount namespace.
+/// The mapped file that has CRuby in it.
+#[derive(Debug)]
+pub struct Program {
+    /// Its version.
+    pub version: RubyVersion,
+    /// The file.
+    pub image: Image,
+}
+
+impl Program {
+    /// The file with the symbol `ruby_version`: `None` when no mapped file has one that can be read. The files are found
+    /// through the process's own mappings and mount namespace.
     #[must_use]
     pub fn of_symbol(pid: Pid, maps: &Maps) -> Option<Self> {
         images(pid, maps).find_map(|image| {
             let address = image.symbol("ruby_version")?;
-            Self::parse(&image.file_bytes(address, VERSION_BYTES)?)
+            let version = RubyVersion::parse(&image.file_bytes(address, VERSION_BYTES)?)?;
+            Some(Program { version, image })
         })
     }
 
-    /// The version by the description `ruby X.Y.Z (date …` or `ruby X.Y.ZpN (date …` in a mapped file: reads the files
-    /// whole, so only for a process in which a Ruby heap was found.
+    /// The file with the description `ruby X.Y.Z (date …` or `ruby X.Y.ZpN (date …`: reads files whole, so only for a
+    /// process in which a Ruby heap was found.
     #[must_use]
     pub fn of_description(pid: Pid, maps: &Maps) -> Option<Self> {
         let described = |image: &Image| {
-            (b'1'..=b'9').find_map(|major| {
+            (b'2'..=b'9').find_map(|major| {
                 let text = image.find_bytes(&[b"ruby ", &[major, b'.'][..]].concat(), VERSION_BYTES)?;
-                Self::parse(&text[b"ruby ".len()..])
+                described_version(&text)
             })
         };
-        images(pid, maps).take(MAX_DESCRIBED).find_map(|image| described(&image))
+        let mut images = images(pid, maps).take(MAX_DESCRIBED);
+        images.find_map(|image| Some(Program { version: described(&image)?, image }))
     }
+}
+
+/// The version in a text that starts with `ruby 3.1.2p20 (` or `ruby 3.3.0 (`.
+fn described_version(text: &[u8]) -> Option<RubyVersion> {
+    let text = text.strip_prefix(b"ruby ")?;
+    let end = text.iter().position(|b| !b.is_ascii_digit() && *b != b'.')?;
+    let level = text[end..].strip_prefix(b"p").map(|rest| rest.trim_ascii_start());
+    let rest = level.map_or(&text[end..], |level| {
+        &level[level.iter().position(|b| !b.is_ascii_digit()).unwrap_or(level.len())..]
+    });
+    rest.starts_with(b" (").then(|| RubyVersion::parse(text))?
 }
 
 /// Files that are read whole in search of the description.
@@ -82,6 +106,15 @@ fn images(pid: Pid, maps: &Maps) -> impl Iterator<Item = Image> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_description_is_told_from_other_texts_about_ruby() {
+        let version = |text: &[u8]| described_version(text).map(|v| v.to_string());
+        assert_eq!(version(b"ruby 3.1.2p20 (2022-04-12").as_deref(), Some("3.1.2"));
+        assert_eq!(version(b"ruby 4.0.1 (2026-01-13").as_deref(), Some("4.0.1"));
+        assert_eq!(version(b"ruby 3.4.0 and later"), None);
+        assert_eq!(version(b"ruby 3.4"), None);
+    }
 
     #[test]
     fn versions_are_read_up_to_the_first_other_byte() {

@@ -16,7 +16,10 @@ impl Group {
 
     pub(super) fn of(category: Category) -> Self {
         match category {
-            Category::RubyLive(_) | Category::RubyFree | Category::RubyPageOverhead => Group::Ruby,
+            Category::RubyLive(_)
+            | Category::RubyFree
+            | Category::RubyPageOverhead
+            | Category::RubyTransientHeap => Group::Ruby,
             Category::MallocLive
             | Category::MallocCached
             | Category::MallocTrimmable
@@ -44,6 +47,7 @@ pub(super) fn label(category: Category) -> String {
         Category::RubyLive(ruby_type) => return ruby_type.name().to_owned(),
         Category::RubyFree => "free slots",
         Category::RubyPageOverhead => "page overhead",
+        Category::RubyTransientHeap => "transient heap",
         Category::MallocLive => "live",
         Category::MallocCached => "cached",
         Category::MallocTrimmable => "trimmable",
