@@ -20,7 +20,7 @@ class Launcher
   # The application cannot run; the message is for the user.
   class Failure < StandardError; end
 
-  attr_reader :options, :scratch
+  attr_reader :environment, :options, :scratch
 
   # Parses the command line, runs the block in the scratch directory's life, and exits: 0 after a signal, 1 after a failure.
   def self.run(directory, **defaults, &) = new(directory, **defaults).run(&)
@@ -64,14 +64,19 @@ class Launcher
   # Starts a process beside the server.
   def beside(*command) = @children.push(spawn(command, out: :err)).last
 
-  # A Redis of the application's own, on a socket in the scratch directory. Its address goes into REDIS_URL.
-  def redis
+  # A Redis of the application's own, on a socket in the scratch directory, or on a port (0 for a free one) for an application that
+  # is used through it. Its address goes into REDIS_URL.
+  def redis(port: nil)
+    port = free_port if port&.zero?
     socket = File.join(scratch, "redis.sock")
-    beside("redis-server", "--port", "0", "--unixsocket", socket, "--dir", scratch, "--save", "", "--appendonly", "no",
-           "--loglevel", "warning")
+    beside("redis-server", "--port", port.to_i.to_s, "--bind", "127.0.0.1", "--unixsocket", socket, "--dir", scratch,
+           "--save", "", "--appendonly", "no", "--loglevel", "warning")
     wait_until("redis-server") { UNIXSocket.open(socket) { |s| s.write("PING\r\n") && s.gets == "+PONG\r\n" } }
-    set("REDIS_URL" => "unix://#{socket}")
+    set("REDIS_URL" => port ? "redis://127.0.0.1:#{port}/0" : "unix://#{socket}")["REDIS_URL"]
   end
+
+  # A port on which nobody listens now.
+  def free_port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
 
   # Puma with the application's config/puma.rb. It is ready when its last worker is.
   def puma
@@ -119,7 +124,9 @@ class Launcher
     parser = OptionParser.new do |o|
       o.banner = "usage: apps/#{@name}/start [OPTION…]"
       o.on("--port N", Integer, "port on 127.0.0.1, 0 for a free one (#{options[:port]})") { |n| options[:port] = n }
-      o.on("--workers N", Integer, "processes (#{options[:workers]})") { |n| options[:workers] = n }
+      if options[:workers]
+        o.on("--workers N", Integer, "processes (#{options[:workers]})") { |n| options[:workers] = n }
+      end
       o.on("--threads N", Integer, "threads in each (#{options[:threads]})") { |n| options[:threads] = n }
     end
     rest = parser.parse(ARGV)

@@ -9,11 +9,14 @@ class AppTest < Minitest::Test
   APPS = File.expand_path("..", __dir__)
   READY_WITHIN = 90
 
+  # Where the application's scratch directory is.
+  attr_reader :temporary
+
   # Starts apps/NAME/start, yields what its ready line says, stops it, and checks the end of it.
   def with_app(name, *arguments, environment: {})
     Dir.mktmpdir("unbloat-app-test-") do |scratch|
       log = File.join(scratch, "log")
-      Dir.mkdir(temporary = File.join(scratch, "tmp"))
+      Dir.mkdir(@temporary = File.join(scratch, "tmp"))
       output, input = IO.pipe
       pid = Process.spawn({ "TMPDIR" => temporary, **environment }, File.join(APPS, name, "start"), *arguments,
                           out: input, err: log, pgroup: true)

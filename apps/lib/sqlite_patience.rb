@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+# SQLite has one writer at a time. Rails before 8 lets SQLite itself wait for it (busy_timeout), with Ruby's global lock held: the
+# thread that writes cannot finish, and all wait in vain. A handler in Ruby sleeps without the lock.
+module SqlitePatience
+  PAUSE = 0.002 # seconds
+  ATTEMPTS = 10_000
+
+  def configure_connection
+    super
+    (@raw_connection || @connection).busy_handler do |attempt|
+      sleep PAUSE
+      attempt < ATTEMPTS
+    end
+  end
+end
+
+require "active_record/connection_adapters/sqlite3_adapter"
+ActiveRecord::ConnectionAdapters::SQLite3Adapter.prepend(SqlitePatience)
