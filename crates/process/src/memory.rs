@@ -88,6 +88,12 @@ impl LiveMemory {
         self.pid
     }
 
+    /// Whether shared zero pages are told from resident ones: see [`crate::PageMap::tells_zero_pages`].
+    #[must_use]
+    pub fn tells_zero_pages(&self) -> bool {
+        self.pages.tells_zero_pages()
+    }
+
     /// One `process_vm_readv`: consecutive bytes of `buffer` from the given ranges. Returns the bytes read, which are
     /// fewer when a range is not readable.
     fn vectored(&self, ranges: &[RemoteIoVec], buffer: &mut [u8]) -> Result<usize> {

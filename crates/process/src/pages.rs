@@ -105,11 +105,22 @@ impl Residency {
     /// Resident bytes within `range` (any addresses; bytes of partly covered pages count in part).
     #[must_use]
     pub fn resident_within(&self, range: Range<u64>) -> u64 {
+        self.within(range, RESIDENT)
+    }
+
+    /// Resident bytes within `range` on pages of files or of shared memory.
+    #[must_use]
+    pub fn file_within(&self, range: Range<u64>) -> u64 {
+        self.within(range, RESIDENT | FILE)
+    }
+
+    /// Bytes within `range` on pages that have all these bits.
+    fn within(&self, range: Range<u64>, bits: u8) -> u64 {
         let end = range.end.min(self.start + self.len());
         let (mut at, mut sum) = (range.start.max(self.start), 0);
         while at < end {
             let next = ((at / PAGE_SIZE + 1) * PAGE_SIZE).min(end);
-            if self.is_resident(at) {
+            if self.bits(at) & bits == bits {
                 sum += next - at;
             }
             at = next;

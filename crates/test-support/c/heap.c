@@ -3,6 +3,7 @@
  * Each thread allocates CHUNKS blocks of 1 to MAX_SIZE bytes and frees all but one in KEEP_ONE_IN (0: keeps all).
  * MAPPED blocks of 1 MiB and more get mappings of their own. Then it prints "ready" and obeys lines:
  *   info     prints malloc_info as one line
+ *   mallinfo prints mallinfo2: arena fordblks uordblks hblks hblkhd keepcost
  *   trim     malloc_trim(0); prints RSS before and after in KiB, as smaps_rollup counts
  *   live     prints the bytes that the program holds: malloc_usable_size over all blocks kept, and their number
  *   churn    the threads allocate and free until the next line
@@ -127,6 +128,14 @@ int main(int argc, char **argv) {
         churning = 0;
         if (!strncmp(line, "info", 4)) {
             print_info();
+        } else if (!strncmp(line, "mallinfo", 8)) {
+#if __GLIBC_PREREQ(2, 33)
+            struct mallinfo2 m = mallinfo2();
+#else
+            struct mallinfo m = mallinfo();
+#endif
+            printf("%zu %zu %zu %zu %zu %zu\n", (size_t)m.arena, (size_t)m.fordblks, (size_t)m.uordblks,
+                   (size_t)m.hblks, (size_t)m.hblkhd, (size_t)m.keepcost);
         } else if (!strncmp(line, "trim", 4)) {
             unsigned long before = rss_kib();
             int released = malloc_trim(0);

@@ -8,6 +8,10 @@
 //! | [`parameters`] | the settings in force (`mp_`) |
 //! | [`chunk`] | reading chunks out of copied bytes |
 //! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
+//! | [`spans`] | the pieces of memory that an arena has, and where they end now |
+//! | [`survey`] | one look at all of it |
+//! | [`mmapped`] | large chunks with mappings of their own |
+//! | [`bins`] | lists of cached chunks |
 //! | [`marks`] | chunks that look in use but are cached |
 //! | [`trim`] | what `malloc_trim(0)` would return |
 //! | [`observer`] | what a walk tells while it goes |
@@ -15,16 +19,22 @@
 //! All facts come from `malloc/malloc.c` and `malloc/arena.c` of glibc 2.27 to 2.43, 64-bit.
 
 pub mod arena;
+pub mod bins;
 pub mod chunk;
 pub mod layout;
 pub mod locate;
 pub mod marks;
+pub mod mmapped;
 pub mod observer;
 pub mod parameters;
+pub mod spans;
+pub mod survey;
 pub mod trim;
 pub mod walk;
 
 pub use arena::{ArenaState, Heap};
 pub use layout::Layout;
 pub use locate::{Glibc, LocateError};
+pub use observer::{Chunk, ChunkState, Observer, Span};
 pub use parameters::Parameters;
+pub use survey::Survey;

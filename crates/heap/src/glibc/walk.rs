@@ -110,7 +110,8 @@ impl<'a> Walker<'a> {
         observer.span(span);
         let ends = frontier().unwrap_or(Frontier { end: span.range.end, top: None });
         let mut teller = Teller::new(self.memory, span, knowledge, observer);
-        teller.emit(span.range.start..span.first_chunk + WORD, Use::Overhead)?;
+        teller.told = span.first_chunk + WORD;
+        teller.emit(span.range.start..teller.told, Use::Overhead)?;
         let mut walk = Walk { at: span.first_chunk, ends, lost: false, foreign: false };
         while walk.at < walk.ends.end {
             self.window(&mut walk, frontier, &mut teller)?;

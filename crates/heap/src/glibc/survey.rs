@@ -1,0 +1,203 @@
+//! One look at everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
+
+use super::layout::{FLAGS, PREV_IN_USE, WORD};
+use super::marks::Marks;
+use super::observer::Observer;
+use super::parameters::ParameterValues;
+use super::spans::LiveSpan;
+use super::trim::TopRule;
+use super::walk::{Knowledge, SpanTally, Walker};
+use super::{ArenaState, Glibc};
+use crate::model::Note;
+use std::ops::Range;
+use unbloat_process::resident::word_if_resident;
+use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, ResidentOnly, Result};
+
+/// What one arena was found to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurveyedArena {
+    /// As it was when its walk began.
+    pub state: ArenaState,
+    /// Its spans: heaps, or the runs of the main arena.
+    pub spans: Vec<Range<u64>>,
+    /// Its bytes.
+    pub tally: SpanTally,
+}
+
+/// What all arenas were found to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The main arena first.
+    pub arenas: Vec<SurveyedArena>,
+    /// The settings in force.
+    pub parameters: Option<ParameterValues>,
+    /// What could not be told.
+    pub notes: Vec<Note>,
+}
+
+/// What a survey is told beforehand.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The process's mappings.
+    pub maps: &'a Maps,
+    /// Chunks in thread caches.
+    pub cached: &'a Marks,
+    /// Chunks that are malloc's own: the thread caches' structures.
+    pub own: &'a Marks,
+    /// Sorted, disjoint ranges that somebody else accounts for.
+    pub claims: &'a [Range<u64>],
+}
+
+impl Survey {
+    /// All memory that the arenas have, sorted.
+    #[must_use]
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<_> = self.arenas.iter().flat_map(|arena| arena.spans.clone()).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges
+    }
+
+    /// The bytes of all arenas.
+    #[must_use]
+    pub fn total(&self) -> SpanTally {
+        let mut total = SpanTally::default();
+        self.arenas.iter().for_each(|arena| total.add(&arena.tally));
+        total
+    }
+
+    /// Walks all arenas. `hold` is called around each span and may stop the target meanwhile.
+    ///
+    /// # Errors
+    /// The process is gone or may not be read, or the main arena cannot be read.
+    pub fn take(
+        glibc: &Glibc,
+        memory: &dyn Memory,
+        context: Context<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let mut survey = Survey::default();
+        let careful = ResidentOnly::new(memory);
+        survey.parameters = glibc.parameters.and_then(|p| p.read(&careful).ok());
+        let ring = match glibc.arenas(&careful) {
+            Ok(ring) => ring,
+            Err(error) => {
+                survey.note("arenas-unreadable", format!("glibc's arenas cannot be read: {error}"));
+                return Ok(survey);
+            }
+        };
+        if let Some(error) = ring.broken {
+            survey.note("arenas-incomplete", format!("Not all arenas were reached: {error}"));
+        }
+        let mut walker = Walker::new(memory);
+        for state in ring.arenas {
+            survey.add_arena(glibc, memory, context, &mut walker, state, observer)?;
+        }
+        Ok(survey)
+    }
+
+    fn add_arena(
+        &mut self,
+        glibc: &Glibc,
+        memory: &dyn Memory,
+        context: Context<'_>,
+        walker: &mut Walker<'_>,
+        state: ArenaState,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let spans = self.spans(glibc, memory, context.maps, &state);
+        let fast = glibc.fastbin_chunks(memory, &state, &spans)?;
+        let merged_from = merged_from(memory, state.top, &fast)?;
+        let mut arena = SurveyedArena { state, spans: Vec::new(), tally: SpanTally::default() };
+        for live in &spans {
+            let top_rule = self.top_rule(live, merged_from, context.maps);
+            let knowledge = Knowledge {
+                cached: context.cached,
+                fast: &fast,
+                own: context.own,
+                claims: context.claims,
+                top_rule,
+            };
+            let mut frontier = || live.frontier(memory);
+            let tally = walker.walk(&live.span, &knowledge, &mut frontier, observer)?;
+            self.note_damage(&tally, live);
+            arena.tally.add(&tally);
+            arena.spans.push(live.range());
+        }
+        self.arenas.push(arena);
+        Ok(())
+    }
+
+    fn spans(
+        &mut self,
+        glibc: &Glibc,
+        memory: &dyn Memory,
+        maps: &Maps,
+        arena: &ArenaState,
+    ) -> Vec<LiveSpan> {
+        if arena.main {
+            return LiveSpan::of_break(glibc, arena, self.parameters.as_ref(), memory, maps)
+                .into_iter()
+                .collect();
+        }
+        match glibc.heaps(&ResidentOnly::new(memory), arena) {
+            Ok(heaps) => {
+                let span = |(i, heap)| LiveSpan::of_heap(glibc, arena, heap, i == 0);
+                heaps.iter().enumerate().map(span).collect()
+            }
+            Err(error) => {
+                self.note(
+                    "heaps-unreadable",
+                    format!("The arena at {:#x} was left out: {error}", arena.address),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    fn top_rule(&self, live: &LiveSpan, merged_from: u64, maps: &Maps) -> TopRule {
+        if !live.span.has_top {
+            return TopRule { merged_from: u64::MAX, cuttable: false, unit: PAGE_SIZE };
+        }
+        let ends_at_break = maps.iter().any(|m| m.backing == Backing::Brk && m.end == live.span.range.end);
+        let huge = self.parameters.map_or(0, |p| p.thp_pagesize);
+        TopRule { merged_from, cuttable: live.span.main && ends_at_break, unit: huge.max(PAGE_SIZE) }
+    }
+
+    fn note_damage(&mut self, tally: &SpanTally, live: &LiveSpan) {
+        if let Some(damage) = tally.damage {
+            let [foot, head] = damage.words;
+            self.note(
+                "heap-damaged",
+                format!(
+                    "The heap at {:#x} is damaged: at {:#x}, where a chunk must start, stand {foot:#x} and {head:#x}. \
+                     The program has written beyond a block of memory; what lies between there and the next chunk is \
+                     counted as unsettled.",
+                    live.span.range.start, damage.address
+                ),
+            );
+        }
+    }
+
+    fn note(&mut self, code: &'static str, text: String) {
+        self.notes.push(Note { code, text });
+    }
+}
+
+/// From where on freed chunks become part of the top when the fastbins are emptied: fastbin chunks that touch it, and
+/// free chunks before those.
+fn merged_from(memory: &dyn Memory, top: u64, fast: &Marks) -> Result<u64> {
+    let mut from = top;
+    while let Some(chunk) = fast.last_before(from) {
+        let (foot, head) = (word_if_resident(memory, chunk)?, word_if_resident(memory, chunk + WORD)?);
+        let (Some(foot), Some(head)) = (foot, head) else { break };
+        if chunk.checked_add(head & !FLAGS) != Some(from) {
+            break;
+        }
+        let before = chunk.checked_sub(foot).filter(|_| head & PREV_IN_USE == 0 && foot != 0);
+        from = match before.map(|before| word_if_resident(memory, before + WORD)) {
+            Some(Ok(Some(size))) if size & !FLAGS == foot => chunk - foot,
+            _ => chunk,
+        };
+    }
+    Ok(from)
+}

@@ -1,0 +1,234 @@
+//! What no walker has accounted for: every mapping by its kind, page by page.
+
+use super::MAPPED;
+use crate::glibc::{Chunk, ChunkState, Observer, mmapped};
+use crate::model::{AllocatorKind, Category};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::path::Path;
+use unbloat_process::elf::first_mappings;
+use unbloat_process::{Backing, Image, Mapping, Maps, Memory, PAGE_SIZE, Pid, Residency, Result};
+
+/// Bytes whose residency is asked for at once.
+const STRIDE_BYTES: u64 = 64 << 20;
+
+/// Ranges that somebody has accounted for already.
+#[derive(Debug, Default)]
+pub(super) struct Taken(Vec<Range<u64>>);
+
+impl Taken {
+    pub(super) fn add(&mut self, ranges: &[Range<u64>]) {
+        self.0.extend_from_slice(ranges);
+    }
+
+    /// Sorted, overlapping ranges joined.
+    fn joined(mut self) -> Vec<Range<u64>> {
+        self.0.sort_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in self.0 {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+}
+
+/// What of `range` is left between sorted, disjoint `taken` ranges.
+fn remaining<'a>(range: &Range<u64>, taken: &'a [Range<u64>]) -> impl Iterator<Item = Range<u64>> + use<'a> {
+    let (mut at, end) = (range.start, range.end);
+    let first = taken.partition_point(|t| t.end <= at);
+    let mut rest = taken[first..].iter();
+    std::iter::from_fn(move || {
+        while at < end {
+            let (to, resume) = match rest.next() {
+                Some(t) if t.start < end => (t.start, t.end),
+                _ => (end, end),
+            };
+            let from = std::mem::replace(&mut at, resume);
+            if from < to {
+                return Some(from..to);
+            }
+        }
+        None
+    })
+}
+
+/// The mapped files that are programs or libraries.
+pub(super) struct Images {
+    /// Inodes of files that have an executable mapping.
+    inodes: HashSet<u64>,
+    /// Zero-initialized data (`.bss`) that follows a library's last mapping, where it is a mapping of its own.
+    zero_data: Vec<Range<u64>>,
+}
+
+impl Images {
+    pub(super) fn of(pid: Pid, maps: &Maps) -> Self {
+        let executable = maps.iter().filter(|m| m.execute && m.file().is_some());
+        let inodes: HashSet<u64> = executable.map(|m| m.inode).collect();
+        let mut zero_data = Vec::new();
+        for mapping in first_mappings(maps).filter(|m| inodes.contains(&m.inode)) {
+            let last = maps.iter().filter(|m| m.inode == mapping.inode && m.file() == mapping.file()).last();
+            let Some(follows) = last.and_then(|last| maps.find(last.end)).filter(|m| m.file().is_none())
+            else {
+                continue;
+            };
+            let Ok(image) = Image::of_mapping(pid, mapping) else { continue };
+            let end = image.writable().map(|range| range.end).max().unwrap_or(0);
+            if end > follows.start {
+                zero_data.push(follows.start..end.next_multiple_of(PAGE_SIZE).min(follows.end));
+            }
+        }
+        zero_data.sort_by_key(|range| range.start);
+        Images { inodes, zero_data }
+    }
+
+    fn zero_data_within<'a>(&'a self, range: &'a Range<u64>) -> impl Iterator<Item = Range<u64>> + 'a {
+        let cut = |zero: &Range<u64>| zero.start.max(range.start)..zero.end.min(range.end);
+        self.zero_data.iter().map(cut).filter(|zero| !zero.is_empty())
+    }
+
+    fn is_library(&self, mapping: &Mapping) -> bool {
+        mapping.file().is_some() && self.inodes.contains(&mapping.inode)
+    }
+}
+
+/// All mappings, and what is known of them.
+pub(super) struct Rest<'a> {
+    pub(super) memory: &'a dyn Memory,
+    pub(super) maps: &'a Maps,
+    pub(super) images: &'a Images,
+    pub(super) allocator: Option<AllocatorKind>,
+}
+
+impl Rest<'_> {
+    /// Counts the resident bytes of all mappings outside of `taken`; tells `observer` of mapped chunks.
+    pub(super) fn account(
+        &self,
+        taken: Taken,
+        observer: &mut dyn Observer,
+    ) -> Result<BTreeMap<Category, u64>> {
+        let taken = taken.joined();
+        let mut bytes = BTreeMap::new();
+        let mut add = |category, count| *bytes.entry(category).or_default() += count;
+        for mapping in self.maps.iter().filter(|m| !is_special(m)) {
+            for part in remaining(&mapping.range(), &taken).flat_map(|range| strides(&range)) {
+                let page = part.start / PAGE_SIZE * PAGE_SIZE;
+                let residency = self.memory.residency(page, part.end.next_multiple_of(PAGE_SIZE) - page)?;
+                if residency.resident_bytes() == 0 {
+                    continue;
+                }
+                if mapping.file().is_some() {
+                    let (clean, written) = file_categories(mapping, self.images);
+                    let file = residency.file_within(part.clone());
+                    add(clean, file);
+                    add(written, residency.resident_within(part.clone()) - file);
+                } else {
+                    self.anonymous(mapping, &part, &residency, observer, &mut add)?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn anonymous(
+        &self,
+        mapping: &Mapping,
+        part: &Range<u64>,
+        residency: &Residency,
+        observer: &mut dyn Observer,
+        add: &mut impl FnMut(Category, u64),
+    ) -> Result<()> {
+        let glibc = matches!(self.allocator, Some(AllocatorKind::Glibc));
+        let chunks = match glibc && mapping.is_private_anonymous() {
+            true => mmapped::find(self.memory, part, residency)?,
+            false => Vec::new(),
+        };
+        for chunk in &chunks {
+            let resident_bytes = residency.resident_within(chunk.clone());
+            let (address, size) = (chunk.start, chunk.end - chunk.start);
+            observer.chunk(&Chunk { address, size, state: ChunkState::Mapped, resident_bytes });
+            let header = residency.resident_within(chunk.start..chunk.start + 16);
+            add(Category::MallocOverhead, header);
+            add(MAPPED, resident_bytes - header);
+            observer.bytes(chunk.start + 16..chunk.end, MAPPED);
+        }
+        for range in remaining(part, &chunks) {
+            let zero: u64 =
+                self.images.zero_data_within(&range).map(|zero| residency.resident_within(zero)).sum();
+            add(Category::LibrariesPrivate, zero);
+            let rest = residency.resident_within(range.clone()) - zero;
+            add(anonymous_category(mapping, self.allocator.as_ref()), rest);
+        }
+        Ok(())
+    }
+}
+
+/// Categories of a file mapping's pages: as in the file, and written to.
+fn file_categories(mapping: &Mapping, images: &Images) -> (Category, Category) {
+    match mapping.file() {
+        Some(path) if is_shared_memory(mapping, path) => (Category::SharedMemory, Category::SharedMemory),
+        _ if images.is_library(mapping) => (Category::LibrariesShared, Category::LibrariesPrivate),
+        _ => (Category::MappedFiles, Category::MappedFiles),
+    }
+}
+
+/// Memory that has a name only because the kernel gives it one: `MAP_SHARED|MAP_ANONYMOUS` (`/dev/zero`), System V,
+/// memfd, POSIX shared memory.
+fn is_shared_memory(mapping: &Mapping, path: &Path) -> bool {
+    let deleted = matches!(mapping.backing, Backing::File { deleted: true, .. });
+    let path = path.to_string_lossy();
+    path.starts_with("/dev/shm/")
+        || path.starts_with("/memfd:")
+        || deleted && (path.starts_with("/SYSV") || path == "/dev/zero")
+}
+
+fn anonymous_category(mapping: &Mapping, allocator: Option<&AllocatorKind>) -> Category {
+    match &mapping.backing {
+        Backing::MainStack => Category::ThreadStacks,
+        Backing::Kernel(_) => Category::LibrariesShared,
+        // Names that CRuby 3.4 and newer give (gc.c, cont.c, yjit.c, thread_pthread_mn.c) where the kernel keeps them.
+        Backing::Named(name) if name.contains("fiber_pool") || name.contains("thread_stack") => {
+            Category::ThreadStacks
+        }
+        Backing::Named(name) if name.contains("yjit") || name.contains("zjit") => Category::JitCode,
+        _ if mapping.shared => Category::SharedMemory,
+        _ if mapping.execute => Category::JitCode,
+        _ => match allocator {
+            Some(AllocatorKind::Jemalloc | AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc) => {
+                Category::AllocatorOther
+            }
+            _ => Category::OtherAnonymous,
+        },
+    }
+}
+
+/// Pages that the kernel maps into every process and counts in nobody's RSS.
+fn is_special(mapping: &Mapping) -> bool {
+    matches!(&mapping.backing, Backing::Kernel(name) if name.starts_with("vvar") || name == "vsyscall")
+}
+
+fn strides(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let (mut at, end) = (range.start, range.end);
+    std::iter::from_fn(move || {
+        let from = at;
+        at = (from / STRIDE_BYTES * STRIDE_BYTES + STRIDE_BYTES).min(end);
+        (from < end).then_some(from..at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_between_taken_ranges() {
+        let taken = [10..20, 25..30, 40..50];
+        let left = |range: Range<u64>| remaining(&range, &taken).collect::<Vec<_>>();
+        assert_eq!(left(0..60), [0..10, 20..25, 30..40, 50..60]);
+        assert_eq!(left(12..27), [20..25]);
+        assert_eq!(left(13..18), []);
+        assert_eq!(left(31..39), [31..39]);
+    }
+}

@@ -1,0 +1,227 @@
+//! One inspection of one process: from its number to a [`ProcessReport`].
+//!
+//! The order: what the kernel says of it, its mappings, its allocator, the Ruby heap (which claims its pages), the
+//! arenas (which account for the rest of their own memory), then every other mapping by its kind. Each resident byte
+//! is counted by exactly one of them.
+
+mod mappings;
+mod program;
+mod ruby;
+
+use crate::allocator::Found;
+use crate::cartography::Cartographer;
+use crate::glibc::survey::Context;
+use crate::glibc::trim::Use;
+use crate::glibc::{Chunk, Observer, Span, Survey, marks::Marks};
+use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport};
+use crate::ruby::Reading;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use unbloat_process::{Kind, LiveMemory, Maps, Pid, ResidentOnly, Result, Rollup, Status, status};
+
+/// How to inspect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Stop the target while each heap is copied, for a consistent picture.
+    pub stop: bool,
+    /// Fill in the heap map.
+    pub map: bool,
+    /// Fill in the proportional census.
+    pub proportional: bool,
+}
+
+/// Inspects one process. In the default mode nothing is stopped, nothing is executed in it, and no absent page of it
+/// becomes resident.
+///
+/// What can be told without reading its memory is told even of a kernel thread, a zombie or a 32-bit program; notes say
+/// what is missing and why.
+///
+/// # Errors
+/// The process is gone, or nothing of it may be read.
+pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
+    let begun = Instant::now();
+    let status = Status::of(pid)?;
+    let mut report = ProcessReport {
+        pid,
+        parent: (status.parent.0 != 0).then_some(status.parent),
+        command: status::command(pid)?,
+        rss_bytes: status.rss_bytes.unwrap_or(0),
+        pss_bytes: None,
+        uss_bytes: None,
+        swap_bytes: status.swap_bytes,
+        threads: status.threads,
+        census: Census::default(),
+        proportional: None,
+        sharing: None,
+        allocator: None,
+        ruby: None,
+        map: None,
+        verdict: Vec::new(),
+        notes: Vec::new(),
+        stopped: Duration::ZERO,
+        elapsed: Duration::ZERO,
+    };
+    match status.kind {
+        Kind::Program => Inspection { pid, options, report: &mut report }.run()?,
+        Kind::KernelThread => {
+            report.note("kernel-thread", "This is a thread of the kernel: it has no memory of its own.")
+        }
+        Kind::Zombie => report.note(
+            "zombie",
+            "This process has ended and waits for its parent to take note: its memory is already returned.",
+        ),
+    }
+    report.verdict = crate::verdict::of(&report);
+    report.elapsed = begun.elapsed();
+    Ok(report)
+}
+
+impl ProcessReport {
+    pub(crate) fn note(&mut self, code: &'static str, text: impl Into<String>) {
+        self.notes.push(Note { code, text: text.into() });
+    }
+}
+
+/// Everybody who listens while the arenas are walked.
+struct Observers<'a> {
+    map: Option<Cartographer<'a>>,
+    ruby: Option<Reading>,
+}
+
+impl Observer for Observers<'_> {
+    fn span(&mut self, span: &Span) {
+        self.map.iter_mut().for_each(|map| map.span(span));
+    }
+
+    fn chunk(&mut self, chunk: &Chunk) {
+        self.ruby.iter_mut().for_each(|ruby| ruby.chunk(chunk));
+    }
+
+    fn bytes(&mut self, range: Range<u64>, category: Category) {
+        self.map.iter_mut().for_each(|map| map.bytes(range.clone(), category));
+    }
+}
+
+struct Inspection<'a> {
+    pid: Pid,
+    options: &'a Options,
+    report: &'a mut ProcessReport,
+}
+
+impl Inspection<'_> {
+    fn run(&mut self) -> Result<()> {
+        let maps = Maps::of(self.pid)?;
+        let memory = LiveMemory::of(self.pid)?;
+        let mut observers =
+            Observers { map: self.options.map.then(|| Cartographer::new(&memory)), ruby: None };
+        let mut taken = mappings::Taken::default();
+        if let Some(what) = program::unreadable(self.pid, &maps) {
+            self.report.notes.push(what);
+            self.rest(&memory, &maps, taken, None, &mut observers)?;
+            return self.count();
+        }
+        let careful = ResidentOnly::new(&memory);
+        let Found { mut allocator, glibc, mut notes } = Found::of(self.pid, &maps, &careful);
+        self.report.notes.append(&mut notes);
+        let mut claims = Vec::new();
+        if let Some((reading, bodies)) = ruby::read(&careful, &maps, self.pid, &mut observers.map)? {
+            taken.add(&bodies);
+            reading.census().iter().for_each(|(category, bytes)| self.report.census.add(category, bytes));
+            (observers.ruby, claims) = (Some(reading), bodies);
+        }
+        if let Some(glibc) = glibc {
+            let none = Marks::default();
+            let context = Context { maps: &maps, cached: &none, own: &none, claims: &claims };
+            let survey = Survey::take(&glibc, &memory, context, &mut observers)?;
+            self.add_survey(survey, &mut taken, &mut allocator);
+        }
+        let kind = allocator.kind.clone();
+        self.report.allocator = Some(allocator);
+        self.rest(&memory, &maps, taken, Some(kind), &mut observers)?;
+        if let Some(reading) = observers.ruby {
+            let (heap, mut notes) = reading.finish();
+            self.report.ruby = Some(heap);
+            self.report.notes.append(&mut notes);
+        }
+        self.report.map = observers.map.map(Cartographer::finish);
+        self.count()
+    }
+
+    fn add_survey(&mut self, survey: Survey, taken: &mut mappings::Taken, allocator: &mut Allocator) {
+        taken.add(&survey.ranges());
+        let total = survey.total();
+        for what in Use::ALL {
+            self.report.census.add(what.category(), total.resident(what));
+        }
+        if allocator.kind == AllocatorKind::Glibc {
+            let cores = std::thread::available_parallelism().ok().map(|n| n.get() as u64);
+            allocator.settings = survey.parameters.map(|values| values.settings(cores));
+            allocator.arenas = survey.arenas.iter().map(crate::glibc::survey::SurveyedArena::row).collect();
+        }
+        self.report.notes.extend(survey.notes);
+    }
+
+    /// Every mapping that nobody has accounted for yet, by its kind.
+    fn rest(
+        &mut self,
+        memory: &LiveMemory,
+        maps: &Maps,
+        taken: mappings::Taken,
+        allocator: Option<AllocatorKind>,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let images = mappings::Images::of(self.pid, maps);
+        let rest = mappings::Rest { memory, maps, images: &images, allocator };
+        for (category, bytes) in rest.account(taken, observer)? {
+            self.report.census.add(category, bytes);
+        }
+        if !memory.tells_zero_pages() {
+            self.report.note(
+                "zero-pages",
+                "This kernel (before 6.7) does not tell pages that were only read, never written, from resident ones: \
+                 the census may be larger than RSS.",
+            );
+        }
+        Ok(())
+    }
+
+    /// What the kernel counts, read last: right after the memory was looked at.
+    fn count(&mut self) -> Result<()> {
+        match Rollup::of(self.pid) {
+            Ok(rollup) => {
+                self.report.rss_bytes = rollup.rss_bytes;
+                self.report.pss_bytes = Some(rollup.pss_bytes);
+                self.report.uss_bytes = Some(rollup.uss_bytes);
+                self.report.swap_bytes = Some(rollup.swap_bytes);
+            }
+            Err(error) => self.report.note("no-pss", format!("PSS and USS are missing: {error}.")),
+        }
+        Ok(())
+    }
+}
+
+impl crate::glibc::survey::SurveyedArena {
+    /// The arena as the report shows it; its threads are still to be filled in.
+    #[must_use]
+    pub fn row(&self) -> Arena {
+        let tally = &self.tally;
+        Arena {
+            address: self.state.address,
+            main: self.state.main,
+            heaps: self.spans.len() as u64,
+            size_bytes: self.state.system_mem,
+            resident_bytes: Use::ALL.iter().map(|&what| tally.resident(what)).sum(),
+            live_bytes: tally.resident(Use::Live),
+            cached_bytes: tally.resident(Use::Cached),
+            trimmable_bytes: tally.resident(Use::Trimmable),
+            stranded_bytes: tally.resident(Use::Stranded),
+            top_bytes: tally.resident(Use::Top),
+            free_bytes: tally.free_bytes + tally.top_bytes,
+            threads: Vec::new(),
+            unsettled_bytes: tally.resident(Use::Unsettled),
+        }
+    }
+}
+
+/// The category of mapped chunks, named here for the mappings.
+const MAPPED: Category = Category::MmappedChunks;

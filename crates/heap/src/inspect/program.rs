@@ -1,0 +1,20 @@
+//! Programs whose memory this tool cannot interpret.
+
+use crate::model::Note;
+use unbloat_process::elf::{ElfError, ImageError, first_mappings};
+use unbloat_process::{Image, Maps, Pid};
+
+/// Why only the mappings of a process can be told, if so.
+pub(super) fn unreadable(pid: Pid, maps: &Maps) -> Option<Note> {
+    let program = first_mappings(maps).next()?;
+    match Image::of_mapping(pid, program) {
+        Err(ImageError::Elf { error: ElfError::Class32, path }) => Some(Note {
+            code: "program-32-bit",
+            text: format!(
+                "{} is a 32-bit program: its allocator cannot be read. Its mappings are told.",
+                path.display()
+            ),
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,75 @@
+//! Whole inspections of real processes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::process::Command;
+use unbloat_heap::model::{AllocatorKind, Category, ProcessReport};
+use unbloat_heap::{Options, inspect};
+use unbloat_process::Pid;
+use unbloat_test_support::{Compiler, Program, Target, c_program, system_library};
+
+fn inspected(target: &Target) -> ProcessReport {
+    let report = inspect(Pid(target.pid()), &Options::default()).unwrap();
+    println!("{:?} {:#?} {:?}", report.allocator, report.census, report.notes);
+    report
+}
+
+fn heap_program(command: &mut Command) -> Target {
+    Target::start_ready(command.args(["3", "5000", "3000", "3", "2"]))
+}
+
+/// The sum of the categories is what the kernel counts, to the byte.
+fn assert_complete(report: &ProcessReport) {
+    assert_eq!(report.unattributed_bytes(), 0, "rss {} census {:#?}", report.rss_bytes, report.census);
+}
+
+#[test]
+fn a_program_with_glibc() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let target = heap_program(&mut Command::new(program.path()));
+    let report = inspected(&target);
+    assert_complete(&report);
+    assert_eq!(report.notes, []);
+    let allocator = report.allocator.unwrap();
+    assert_eq!(allocator.kind, AllocatorKind::Glibc);
+    assert_eq!(allocator.arenas.len(), 4);
+    assert!(allocator.evidence.contains("libc.so.6"), "{}", allocator.evidence);
+    let mapped = (2 << 20) + 12345_u64;
+    let found = report.census.bytes(Category::MmappedChunks);
+    assert!((mapped..mapped + 3 * 4096).contains(&found), "{found}");
+    assert_eq!(allocator.settings.unwrap().mmapped_chunks.unwrap().0, 2);
+}
+
+#[test]
+fn other_allocators_are_told_by_what_is_mapped() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    for (library, kind) in [
+        ("libjemalloc.so.2", AllocatorKind::Jemalloc),
+        ("libmimalloc.so.2.0", AllocatorKind::Mimalloc),
+        ("libtcmalloc_minimal.so.4", AllocatorKind::Tcmalloc),
+    ] {
+        let path = system_library(library).unwrap_or_else(|| panic!("{library}: run scripts/deps test"));
+        let target = heap_program(Command::new(program.path()).env("LD_PRELOAD", &path));
+        let report = inspected(&target);
+        assert_complete(&report);
+        let allocator = report.allocator.unwrap();
+        assert_eq!(allocator.kind, kind);
+        assert!(allocator.version.is_some(), "{library}");
+        assert!(report.census.bytes(Category::AllocatorOther) > 15 << 20);
+        assert!(report.census.bytes(Category::MallocLive) < 1 << 20);
+
+        // The environment alone proves nothing.
+        let target = heap_program(Command::new(program.path()).env("UNRELATED", &path));
+        assert_eq!(inspected(&target).allocator.unwrap().kind, AllocatorKind::Glibc);
+    }
+}
+
+#[test]
+fn statically_linked_programs() {
+    for compiler in [Compiler::Static, Compiler::StaticPie] {
+        let program = Program::build(compiler, c_program("heap"), &[]);
+        let report = inspected(&heap_program(&mut Command::new(program.path())));
+        assert_complete(&report);
+        let allocator = report.allocator.unwrap();
+        assert_eq!((allocator.kind, allocator.arenas.len()), (AllocatorKind::Glibc, 4), "{compiler:?}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Arenas of real processes, held against what the processes say of themselves.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::process::Command;
+use unbloat_heap::glibc::survey::{Context, Survey};
+use unbloat_heap::glibc::trim::Use;
+use unbloat_heap::glibc::{Chunk, ChunkState, Glibc, Observer, marks::Marks};
+use unbloat_process::{LiveMemory, Maps, Pid};
+use unbloat_test_support::{Compiler, Program, Target, c_program};
+
+/// Sums up the chunks that the program holds.
+#[derive(Default)]
+struct Live {
+    chunks: u64,
+    bytes: u64,
+}
+
+impl Observer for Live {
+    fn chunk(&mut self, chunk: &Chunk) {
+        if chunk.state == ChunkState::Live {
+            self.chunks += 1;
+            self.bytes += chunk.user().end - chunk.user().start;
+        }
+    }
+}
+
+fn survey(pid: i32) -> (Survey, Live) {
+    let pid = Pid(pid);
+    let maps = Maps::of(pid).unwrap();
+    let glibc = Glibc::locate(pid, &maps).unwrap();
+    let memory = LiveMemory::of(pid).unwrap();
+    let mut live = Live::default();
+    let none = Marks::default();
+    let context = Context { maps: &maps, cached: &none, own: &none, claims: &[] };
+    let survey = Survey::take(&glibc, &memory, context, &mut live).unwrap();
+    (survey, live)
+}
+
+/// The numbers of an attribute in the last element with these words of `malloc_info`'s text.
+fn info(text: &str, words: &str, attribute: &str) -> u64 {
+    let after = text.rsplit_once(words).unwrap().1;
+    let value = after.split_once(&format!("{attribute}=\"")).unwrap().1;
+    value.split_once('"').unwrap().0.parse().unwrap()
+}
+
+fn numbers(line: &str) -> Vec<u64> {
+    line.split(' ').map(|n| n.parse().unwrap()).collect()
+}
+
+#[test]
+fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    for arguments in
+        [["3", "20000", "3000", "3", "2"], ["7", "9000", "9000", "20", "0"], ["1", "50000", "120", "2", "0"]]
+    {
+        let mut target = Target::start_ready(Command::new(program.path()).args(arguments));
+        // malloc_info first: the stream that it prints to is a block of memory itself, freed afterwards.
+        let text = target.ask("info");
+        let mallinfo = numbers(&target.ask("mallinfo"));
+        let (survey, live) = survey(target.pid());
+        assert_eq!(survey.notes, []);
+        let total = survey.total();
+        assert_eq!(total.resident(Use::Unsettled), 0);
+        let system: u64 = survey.arenas.iter().map(|arena| arena.state.system_mem).sum();
+        assert_eq!(system, info(&text, "<system type=\"current\"", "size"));
+        let free = total.free_bytes + total.top_bytes;
+        assert_eq!(free, mallinfo[1], "{arguments:?}");
+        // malloc_info adds the flag bits of each free chunk's size: 1 (the chunk before is in use), 4 (not the main arena).
+        let rest = info(&text, "<total type=\"rest\"", "size") + info(&text, "<total type=\"fast\"", "size");
+        let count = info(&text, "<total type=\"rest\"", "count");
+        assert!(rest.abs_diff(free) <= 5 * count + 2048, "free {free}, malloc_info says {rest} in {count}");
+
+        // What the program holds, plus the few blocks that libc itself and the thread caches hold.
+        let held = numbers(&target.ask("live"));
+        println!("held {held:?}, live {} {}", live.bytes, live.chunks);
+
+        let kib = numbers(&target.ask("trim"));
+        let dropped = (kib[0] - kib[1]) * 1024;
+        let predicted = total.resident(Use::Trimmable);
+        println!("predicted {predicted} dropped {dropped}");
+        assert!(predicted.abs_diff(dropped) * 100 <= dropped, "predicted {predicted}, dropped {dropped}");
+    }
+}
