@@ -105,7 +105,7 @@ fn fiber_stacks_and_the_transient_heap_are_found() {
     let live = LiveMemory::of(pid).unwrap();
     let memory = ResidentOnly::new(&live);
     let ruby = Ruby::find(&memory, &maps, pid).unwrap().expect("a Ruby");
-    let other = ruby.other_memory(&memory).unwrap();
+    let other = ruby.other_memory(&memory, &maps).unwrap();
     let resident = |wanted: Category| -> u64 {
         let ranges = other.iter().filter(|(_, category)| *category == wanted);
         ranges

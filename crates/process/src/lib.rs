@@ -17,6 +17,7 @@
 //! | [`signal`] | asking a process to end |
 //! | [`status_page`] | what `libunbloat.so` in a process says about itself |
 //! | [`resident`] | small reads that touch resident pages only |
+//! | [`synthetic`] | memory that a test has made up |
 //! | [`elf`] | the ELF files that it has mapped: symbols, relocations, build ID |
 //! | [`remote`] | calling a function in another process |
 //! | [`exec`] | becoming another program |
@@ -36,6 +37,7 @@ pub mod resident;
 pub mod signal;
 pub mod status;
 pub mod status_page;
+pub mod synthetic;
 pub mod threads;
 pub mod tree;
 
@@ -47,6 +49,7 @@ pub use pages::{PageMap, Residency};
 pub use pid::Pid;
 pub use resident::ResidentOnly;
 pub use status::{Kind, Rollup, Status};
+pub use synthetic::SyntheticMemory;
 pub use threads::{Thread, threads};
 pub use tree::Tree;
 

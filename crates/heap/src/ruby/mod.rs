@@ -73,11 +73,15 @@ impl Ruby {
         }))
     }
 
-    /// Memory outside of malloc and of heap pages that is CRuby's: sorted, disjoint ranges with what they are for.
+    /// Memory outside of malloc's arenas and of heap pages that is CRuby's: sorted, disjoint ranges of private anonymous
+    /// memory with what they are for.
     ///
     /// # Errors
     /// The process is gone or may not be looked at.
-    pub fn other_memory(&self, memory: &dyn Memory) -> Result<Vec<(Range<u64>, Category)>> {
-        statics::find(memory, &self.data)
+    pub fn other_memory(&self, memory: &dyn Memory, maps: &Maps) -> Result<Vec<(Range<u64>, Category)>> {
+        statics::find(memory, maps, &self.data)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,14 +253,14 @@ const CLASS_4_0: [(usize, Follow); 7] = [
     (24 + 88, Follow::Leaf),
 ];
 
-/// `struct rb_iseq_constant_body` (vm_core.h), as far as it has pointers in a build with every just-in-time compiler.
-const BODY_2_7: Struct = Struct { bytes: 256, fields: Fields::Every };
-const BODY_3_0: Struct = Struct { bytes: 288, fields: Fields::Every };
-const BODY_3_1: Struct = Struct { bytes: 312, fields: Fields::Every };
-const BODY_3_2: Struct = Struct { bytes: 320, fields: Fields::Every };
-const BODY_3_3: Struct = Struct { bytes: 320, fields: Fields::Every };
-const BODY_3_4: Struct = Struct { bytes: 320, fields: Fields::Every };
-const BODY_4_0: Struct = Struct { bytes: 344, fields: Fields::Every };
+/// `struct rb_iseq_constant_body` (vm_core.h) up to what just-in-time compilers add: `mandatory_only_iseq`, before 3.1
+/// `outer_variables`, and in 2.7 `mark_ary`.
+const BODY_2_7: Struct = Struct { bytes: 240, fields: Fields::Every };
+const BODY_3_0: Struct = Struct { bytes: 264, fields: Fields::Every };
+const BODY_3_1: Struct = Struct { bytes: 280, fields: Fields::Every };
+const BODY_3_2: Struct = Struct { bytes: 288, fields: Fields::Every };
+const BODY_3_4: Struct = Struct { bytes: 296, fields: Fields::Every };
+const BODY_4_0: Struct = Struct { bytes: 304, fields: Fields::Every };
 
 /// The rules of a version; `None` for one whose layouts are not known.
 pub(super) fn of(version: RubyVersion) -> Option<Vec<Rule>> {
@@ -289,7 +289,7 @@ pub(super) fn of(version: RubyVersion) -> Option<Vec<Rule>> {
         ]
         .concat(),
         (3, 3) => [
-            &[STRUCT_3_3, OBJECT_3_2, TMPBUF, iseq(&BODY_3_3)],
+            &[STRUCT_3_3, OBJECT_3_2, TMPBUF, iseq(&BODY_3_2)],
             &HASH_3_3[..],
             &MATCH_3_3,
             &classes(&CLASS_3_2),

@@ -7,7 +7,7 @@
 use super::words::{half_word, word};
 use crate::model::Category;
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Result};
+use unbloat_process::{Mapping, Maps, Memory, PAGE_SIZE, Result};
 
 /// Data segments larger than this are not searched; libruby's have some hundred KiB.
 const MAX_DATA_BYTES: u64 = 16 << 20;
@@ -20,11 +20,16 @@ const BLOCKS: u32 = (ARENA_BYTES / BLOCK_BYTES) as u32;
 /// `TRANSIENT_HEAP_PROMOTED_DEFAULT_SIZE`: `promoted_objects` only grows.
 const MIN_PROMOTED: u32 = 1024;
 
-/// Sorted, disjoint ranges with what they are for. `data` is where the writable data of the file with CRuby lies.
+/// Sorted, disjoint ranges of private anonymous memory with what they are for. `data` is where the writable data of the
+/// file with CRuby lies.
 ///
 /// # Errors
 /// The process is gone or may not be looked at.
-pub(super) fn find(memory: &dyn Memory, data: &[Range<u64>]) -> Result<Vec<(Range<u64>, Category)>> {
+pub(super) fn find(
+    memory: &dyn Memory,
+    maps: &Maps,
+    data: &[Range<u64>],
+) -> Result<Vec<(Range<u64>, Category)>> {
     let mut found = Vec::new();
     for range in data {
         let start = range.start / PAGE_SIZE * PAGE_SIZE;
@@ -45,7 +50,13 @@ pub(super) fn find(memory: &dyn Memory, data: &[Range<u64>]) -> Result<Vec<(Rang
     }
     found.sort_by_key(|(range, _)| range.start);
     found.dedup_by(|next, last| next.0.start < last.0.end);
-    Ok(found)
+    Ok(found.iter().flat_map(|(range, category)| mapped(maps, range).map(|part| (part, *category))).collect())
+}
+
+/// What of `range` is private anonymous memory: all but the guard pages, if the range is what it is taken for.
+fn mapped<'a>(maps: &'a Maps, range: &'a Range<u64>) -> impl Iterator<Item = Range<u64>> + 'a {
+    let overlap = |m: &Mapping| m.start.max(range.start)..m.end.min(range.end);
+    maps.iter().filter(|m| m.is_private_anonymous()).map(overlap).filter(|part| !part.is_empty())
 }
 
 /// The arena of a `struct transient_heap` (transient_heap.c, 2.7 to 3.2) at the start of `bytes`: three lists of blocks,
