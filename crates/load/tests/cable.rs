@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 use unbloat_load::Silent;
-use unbloat_load::cable::{self, Arrivals, Error, Outcome, Pace, Plan, Protocol, Step};
+use unbloat_load::cable::{self, Arrivals, Error, Outcome, Pace, Plan, Protocol, Step, Trust};
 use unbloat_load_servers::cable::{Answer, Every, Mischief, Server, Truth};
+use unbloat_load_servers::tls::Front;
 
 /// 20 clients, 30 broadcasts, one at a time; what is missing after half a second is lost.
 fn plan(server: &Server) -> Plan {
@@ -314,4 +315,34 @@ fn an_open_loop_does_not_wait_for_a_slow_server() {
     assert_complete(&step, &truth);
     assert!(step.duration_s < 3.0, "a closed loop of one would take 30 s: {}", step.duration_s);
     assert!(step.delivery.summary().min_ns.unwrap() >= 299_000_000);
+}
+
+#[test]
+fn tls_is_spoken_and_certificates_are_checked() {
+    let server = Server::start(Mischief::default()).unwrap();
+    let front = Front::start(server.address()).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), front.certificate()).unwrap();
+    let url = format!("wss://localhost:{}/cable", front.address().port());
+    for trust in [Trust::File(file.path().to_owned()), Trust::Anything] {
+        let outcome =
+            run(&Plan { url: url.clone(), trust, timeout: Duration::from_secs(10), ..plan(&server) });
+        assert_eq!((outcome.steps[0].received, outcome.steps[0].lost), (600, 0), "{outcome:?}");
+    }
+    let error = cable::run(&Plan { url, ..plan(&server) }, &mut Silent, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("tls × 20"), "{error}");
+}
+
+#[test]
+fn connections_come_from_the_addresses_that_are_given_in_turn() {
+    let server = Server::start(Mischief::default()).unwrap();
+    let sources = vec!["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()];
+    let outcome = run(&Plan { sources, ..plan(&server) });
+    assert_eq!(outcome.steps[0].received, 600);
+    let from = server.truth().peers;
+    assert_eq!(
+        from.values().copied().collect::<Vec<_>>(),
+        [1, 10, 10],
+        "one looked whether anybody is there: {from:?}"
+    );
 }

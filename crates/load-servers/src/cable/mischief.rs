@@ -1,5 +1,7 @@
 //! What a server can do wrong, and the exact count of what it did.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How often something happens: with each `n`th of the things counted; never by default.
@@ -87,6 +89,8 @@ pub struct Truth {
     pub websocket_pongs: u64,
     /// The `Origin`, `Cookie` and `Authorization` headers of the last upgrade.
     pub headers: Vec<(String, String)>,
+    /// Connections by the address that they came from.
+    pub peers: BTreeMap<IpAddr, u64>,
     /// Clients that said goodbye with a close frame.
     pub goodbyes: u64,
     /// From taking a broadcast until its last delivery went out, for each broadcast.

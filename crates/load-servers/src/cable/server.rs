@@ -109,7 +109,8 @@ impl Hub {
     fn accept(&mut self) -> io::Result<()> {
         while let Some(listener) = &self.listener {
             match listener.accept() {
-                Ok((mut stream, _)) => {
+                Ok((mut stream, peer)) => {
+                    self.count(|truth| *truth.peers.entry(peer.ip()).or_default() += 1);
                     stream.set_nodelay(true)?;
                     let both = Interest::READABLE | Interest::WRITABLE;
                     self.poll.registry().register(&mut stream, Token(self.clients.len()), both)?;
