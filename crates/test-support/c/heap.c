@@ -4,7 +4,7 @@
  * MAPPED blocks of 1 MiB and more get mappings of their own. Then it prints "ready" and obeys lines:
  *   info     prints malloc_info as one line
  *   mallinfo prints mallinfo2: arena fordblks uordblks hblks hblkhd keepcost
- *   trim     malloc_trim(0); prints RSS before and after in KiB, as smaps_rollup counts
+ *   trim     malloc_trim(0); prints anonymous resident KiB before and after (smaps_rollup), and its result
  *   live     prints the bytes that the program holds: malloc_usable_size over all blocks kept, and their number
  *   churn    the threads allocate and free until the next line
  *   fork     forks a child that waits; prints its number
@@ -76,14 +76,15 @@ static void *worker(void *argument) {
     return 0;
 }
 
-static unsigned long rss_kib(void) {
+/* Without the pages of files: running code for the first time brings some in. */
+static unsigned long anonymous_kib(void) {
     static char text[4096];
     unsigned long kib = 0;
     FILE *f = fopen("/proc/self/smaps_rollup", "r");
     if (!f) return 0;
     setvbuf(f, 0, _IONBF, 0);
     while (fgets(text, sizeof text, f))
-        if (sscanf(text, "Rss: %lu", &kib) == 1) break;
+        if (sscanf(text, "Anonymous: %lu", &kib) == 1) break;
     fclose(f);
     return kib;
 }
@@ -137,9 +138,9 @@ int main(int argc, char **argv) {
             printf("%zu %zu %zu %zu %zu %zu\n", (size_t)m.arena, (size_t)m.fordblks, (size_t)m.uordblks,
                    (size_t)m.hblks, (size_t)m.hblkhd, (size_t)m.keepcost);
         } else if (!strncmp(line, "trim", 4)) {
-            unsigned long before = rss_kib();
+            unsigned long before = anonymous_kib();
             int released = malloc_trim(0);
-            printf("%lu %lu %d\n", before, rss_kib(), released);
+            printf("%lu %lu %d\n", before, anonymous_kib(), released);
         } else if (!strncmp(line, "live", 4)) {
             size_t bytes = 0, count = 0;
             for (unsigned t = 0; t <= threads + 1; t++)

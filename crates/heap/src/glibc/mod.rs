@@ -12,6 +12,8 @@
 //! | [`survey`] | one look at all of it |
 //! | [`mmapped`] | large chunks with mappings of their own |
 //! | [`bins`] | lists of cached chunks |
+//! | [`threads`] | what libc knows of each thread: arena, cache, stack |
+//! | [`tcache`] | the thread caches |
 //! | [`marks`] | chunks that look in use but are cached |
 //! | [`trim`] | what `malloc_trim(0)` would return |
 //! | [`observer`] | what a walk tells while it goes |
@@ -29,6 +31,8 @@ pub mod observer;
 pub mod parameters;
 pub mod spans;
 pub mod survey;
+pub mod tcache;
+pub mod threads;
 pub mod trim;
 pub mod walk;
 

@@ -5,13 +5,14 @@ use super::marks::Marks;
 use super::observer::Observer;
 use super::parameters::ParameterValues;
 use super::spans::LiveSpan;
+use super::tcache::Caches;
 use super::trim::TopRule;
 use super::walk::{Knowledge, SpanTally, Walker};
 use super::{ArenaState, Glibc};
 use crate::model::Note;
 use std::ops::Range;
 use unbloat_process::resident::word_if_resident;
-use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, ResidentOnly, Result};
+use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, ResidentOnly, Result, Thread};
 
 /// What one arena was found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Survey {
     pub arenas: Vec<SurveyedArena>,
     /// The settings in force.
     pub parameters: Option<ParameterValues>,
+    /// The threads and their caches.
+    pub caches: Caches,
     /// What could not be told.
     pub notes: Vec<Note>,
 }
@@ -40,10 +43,8 @@ pub struct Survey {
 pub struct Context<'a> {
     /// The process's mappings.
     pub maps: &'a Maps,
-    /// Chunks in thread caches.
-    pub cached: &'a Marks,
-    /// Chunks that are malloc's own: the thread caches' structures.
-    pub own: &'a Marks,
+    /// Its threads.
+    pub threads: &'a [Thread],
     /// Sorted, disjoint ranges that somebody else accounts for.
     pub claims: &'a [Range<u64>],
 }
@@ -65,7 +66,7 @@ impl Survey {
         total
     }
 
-    /// Walks all arenas. `hold` is called around each span and may stop the target meanwhile.
+    /// Walks all arenas.
     ///
     /// # Errors
     /// The process is gone or may not be read, or the main arena cannot be read.
@@ -88,9 +89,15 @@ impl Survey {
         if let Some(error) = ring.broken {
             survey.note("arenas-incomplete", format!("Not all arenas were reached: {error}"));
         }
-        let mut walker = Walker::new(memory);
+        let mut arenas = Vec::new();
         for state in ring.arenas {
-            survey.add_arena(glibc, memory, context, &mut walker, state, observer)?;
+            let spans = survey.spans(glibc, memory, context.maps, &state);
+            arenas.push((state, spans));
+        }
+        survey.caches = read_caches(glibc, memory, context.threads, &arenas)?;
+        let mut walker = Walker::new(memory);
+        for (state, spans) in arenas {
+            survey.add_arena(glibc, memory, context, &mut walker, (state, &spans), observer)?;
         }
         Ok(survey)
     }
@@ -101,21 +108,21 @@ impl Survey {
         memory: &dyn Memory,
         context: Context<'_>,
         walker: &mut Walker<'_>,
-        state: ArenaState,
+        (state, spans): (ArenaState, &[LiveSpan]),
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        let spans = self.spans(glibc, memory, context.maps, &state);
-        let fast = glibc.fastbin_chunks(memory, &state, &spans)?;
+        // What changes quickly is read as late as can be.
+        let state = glibc.reread(&ResidentOnly::new(memory), &state).unwrap_or(state);
+        let fast = glibc.fastbin_chunks(memory, &state, spans)?;
         let merged_from = merged_from(memory, state.top, &fast)?;
         let mut arena = SurveyedArena { state, spans: Vec::new(), tally: SpanTally::default() };
-        for live in &spans {
-            let top_rule = self.top_rule(live, merged_from, context.maps);
+        for live in spans {
             let knowledge = Knowledge {
-                cached: context.cached,
+                cached: &self.caches.chunks,
                 fast: &fast,
-                own: context.own,
+                own: &self.caches.structures,
                 claims: context.claims,
-                top_rule,
+                top_rule: self.top_rule(live, merged_from, context.maps),
             };
             let mut frontier = || live.frontier(memory);
             let tally = walker.walk(&live.span, &knowledge, &mut frontier, observer)?;
@@ -181,6 +188,18 @@ impl Survey {
     fn note(&mut self, code: &'static str, text: String) {
         self.notes.push(Note { code, text });
     }
+}
+
+fn read_caches(
+    glibc: &Glibc,
+    memory: &dyn Memory,
+    threads: &[Thread],
+    arenas: &[(ArenaState, Vec<LiveSpan>)],
+) -> Result<Caches> {
+    let addresses: Vec<u64> = arenas.iter().map(|(arena, _)| arena.address).collect();
+    let mut spans: Vec<_> = arenas.iter().flat_map(|(_, spans)| spans).map(LiveSpan::range).collect();
+    spans.sort_by_key(|span| span.start);
+    Caches::read(glibc, memory, threads, &addresses, &spans)
 }
 
 /// From where on freed chunks become part of the top when the fastbins are emptied: fastbin chunks that touch it, and

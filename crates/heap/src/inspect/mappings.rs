@@ -99,6 +99,8 @@ pub(super) struct Rest<'a> {
     pub(super) memory: &'a dyn Memory,
     pub(super) maps: &'a Maps,
     pub(super) images: &'a Images,
+    /// The threads' stacks, as far as they are known.
+    pub(super) stacks: Vec<Range<u64>>,
     pub(super) allocator: Option<AllocatorKind>,
 }
 
@@ -109,7 +111,9 @@ impl Rest<'_> {
         taken: Taken,
         observer: &mut dyn Observer,
     ) -> Result<BTreeMap<Category, u64>> {
-        let taken = taken.joined();
+        let mut stacks = Taken::default();
+        stacks.add(&self.stacks);
+        let (taken, stacks) = (taken.joined(), stacks.joined());
         let mut bytes = BTreeMap::new();
         let mut add = |category, count| *bytes.entry(category).or_default() += count;
         for mapping in self.maps.iter().filter(|m| !is_special(m)) {
@@ -125,7 +129,7 @@ impl Rest<'_> {
                     add(clean, file);
                     add(written, residency.resident_within(part.clone()) - file);
                 } else {
-                    self.anonymous(mapping, &part, &residency, observer, &mut add)?;
+                    self.anonymous(mapping, &part, &residency, &stacks, observer, &mut add)?;
                 }
             }
         }
@@ -133,6 +137,24 @@ impl Rest<'_> {
     }
 
     fn anonymous(
+        &self,
+        mapping: &Mapping,
+        part: &Range<u64>,
+        residency: &Residency,
+        stacks: &[Range<u64>],
+        observer: &mut dyn Observer,
+        add: &mut impl FnMut(Category, u64),
+    ) -> Result<()> {
+        let resident = residency.resident_within(part.clone());
+        let elsewhere: u64 = remaining(part, stacks).map(|range| residency.resident_within(range)).sum();
+        add(Category::ThreadStacks, resident - elsewhere);
+        for range in remaining(part, stacks) {
+            self.outside_of_stacks(mapping, &range, residency, observer, add)?;
+        }
+        Ok(())
+    }
+
+    fn outside_of_stacks(
         &self,
         mapping: &Mapping,
         part: &Range<u64>,

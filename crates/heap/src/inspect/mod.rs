@@ -11,8 +11,9 @@ mod ruby;
 use crate::allocator::Found;
 use crate::cartography::Cartographer;
 use crate::glibc::survey::Context;
+use crate::glibc::tcache::Caches;
 use crate::glibc::trim::Use;
-use crate::glibc::{Chunk, Observer, Span, Survey, marks::Marks};
+use crate::glibc::{Chunk, Observer, Span, Survey};
 use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport};
 use crate::ruby::Reading;
 use std::ops::Range;
@@ -117,27 +118,28 @@ impl Inspection<'_> {
         let mut taken = mappings::Taken::default();
         if let Some(what) = program::unreadable(self.pid, &maps) {
             self.report.notes.push(what);
-            self.rest(&memory, &maps, taken, None, &mut observers)?;
+            self.rest(&memory, &maps, (taken, Vec::new()), None, &mut observers)?;
             return self.count();
         }
         let careful = ResidentOnly::new(&memory);
         let Found { mut allocator, glibc, mut notes } = Found::of(self.pid, &maps, &careful);
         self.report.notes.append(&mut notes);
-        let mut claims = Vec::new();
+        let (mut claims, mut stacks) = (Vec::new(), Vec::new());
         if let Some((reading, bodies)) = ruby::read(&careful, &maps, self.pid, &mut observers.map)? {
             taken.add(&bodies);
             reading.census().iter().for_each(|(category, bytes)| self.report.census.add(category, bytes));
             (observers.ruby, claims) = (Some(reading), bodies);
         }
         if let Some(glibc) = glibc {
-            let none = Marks::default();
-            let context = Context { maps: &maps, cached: &none, own: &none, claims: &claims };
+            let threads = unbloat_process::threads(self.pid)?;
+            let context = Context { maps: &maps, threads: &threads, claims: &claims };
             let survey = Survey::take(&glibc, &memory, context, &mut observers)?;
+            stacks = survey.caches.threads.iter().filter_map(|thread| thread.stack.clone()).collect();
             self.add_survey(survey, &mut taken, &mut allocator);
         }
         let kind = allocator.kind.clone();
         self.report.allocator = Some(allocator);
-        self.rest(&memory, &maps, taken, Some(kind), &mut observers)?;
+        self.rest(&memory, &maps, (taken, stacks), Some(kind), &mut observers)?;
         if let Some(reading) = observers.ruby {
             let (heap, mut notes) = reading.finish();
             self.report.ruby = Some(heap);
@@ -156,7 +158,7 @@ impl Inspection<'_> {
         if allocator.kind == AllocatorKind::Glibc {
             let cores = std::thread::available_parallelism().ok().map(|n| n.get() as u64);
             allocator.settings = survey.parameters.map(|values| values.settings(cores));
-            allocator.arenas = survey.arenas.iter().map(crate::glibc::survey::SurveyedArena::row).collect();
+            allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
         }
         self.report.notes.extend(survey.notes);
     }
@@ -166,12 +168,12 @@ impl Inspection<'_> {
         &mut self,
         memory: &LiveMemory,
         maps: &Maps,
-        taken: mappings::Taken,
+        (taken, stacks): (mappings::Taken, Vec<Range<u64>>),
         allocator: Option<AllocatorKind>,
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let images = mappings::Images::of(self.pid, maps);
-        let rest = mappings::Rest { memory, maps, images: &images, allocator };
+        let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator };
         for (category, bytes) in rest.account(taken, observer)? {
             self.report.census.add(category, bytes);
         }
@@ -201,9 +203,9 @@ impl Inspection<'_> {
 }
 
 impl crate::glibc::survey::SurveyedArena {
-    /// The arena as the report shows it; its threads are still to be filled in.
+    /// The arena as the report shows it.
     #[must_use]
-    pub fn row(&self) -> Arena {
+    pub fn row(&self, caches: &Caches) -> Arena {
         let tally = &self.tally;
         Arena {
             address: self.state.address,
@@ -217,7 +219,7 @@ impl crate::glibc::survey::SurveyedArena {
             stranded_bytes: tally.resident(Use::Stranded),
             top_bytes: tally.resident(Use::Top),
             free_bytes: tally.free_bytes + tally.top_bytes,
-            threads: Vec::new(),
+            threads: caches.of_arena(self.state.address),
             unsettled_bytes: tally.resident(Use::Unsettled),
         }
     }
