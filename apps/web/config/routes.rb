@@ -6,7 +6,7 @@ Rails.application.routes.draw do
     resources :reviews, only: :create
   end
   resource :search, only: :show
-  resource :session, only: %i[new create destroy]
+  resource :session, only: %i[new create show destroy]
   resources :orders, only: %i[index show]
   resources :uploads, only: %i[new create show]
   get "/up", to: ->(_env) { [200, { "content-type" => "text/plain" }, ["up\n"]] }

@@ -1,6 +1,10 @@
 # frozen_string_literal: true
 
 class SessionsController < ApplicationController
+  before_action :require_login, only: :show
+
+  def show; end
+
   def new; end
 
   def create
