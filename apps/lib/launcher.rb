@@ -55,10 +55,16 @@ class Launcher
   # The words that run Ruby.
   def ruby(*words) = [ENV.fetch("RUBY", "ruby"), *words]
 
-  # Runs a command to its end.
+  # Runs a command to its end and returns what it printed.
   def prepare(*command)
-    Process.wait(spawn(command, out: :err))
+    output, input = IO.pipe
+    child = spawn(command, out: input)
+    input.close
+    printed = output.read
+    Process.wait(child)
     raise Failure, "#{command.join(' ')} failed (#{$?.to_s.split.last(2).join(' ')})" unless $?.success?
+
+    printed
   end
 
   # Starts a process beside the server.
@@ -78,16 +84,17 @@ class Launcher
   # A port on which nobody listens now.
   def free_port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
 
-  # Puma with the application's config/puma.rb. It is ready when its last worker is.
-  def puma
-    set("PORT" => options[:port].to_s, "WEB_CONCURRENCY" => options[:workers].to_s,
-        "RAILS_MAX_THREADS" => options[:threads].to_s)
-    url = nil
-    booted = 0
+  # Puma with the application's config/puma.rb. It is ready when its last worker is and the block, if there is one, has said yes to a
+  # line of the log.
+  def puma(port: options[:port], url: nil)
+    set("PORT" => port.to_s, "WEB_CONCURRENCY" => options[:workers].to_s, "RAILS_MAX_THREADS" => options[:threads].to_s)
+    missing = options[:workers]
+    more = !block_given?
     serve(*ruby("-S", "puma", "-C", "config/puma.rb")) do |line|
       url ||= line[%r{Listening on (http://\S+)}, 1]
-      booted += 1 if line.match?(/Worker \d+ \(PID: \d+\) booted/)
-      "url=#{url}" if url && booted == options[:workers]
+      missing -= 1 if line.match?(/Worker \d+ \(PID: \d+\) booted/)
+      more ||= yield(line)
+      "url=#{url}" if url && more && missing.zero?
     end
   end
 

@@ -6,13 +6,16 @@ require_relative "cable_client"
 class CableTest < AppTest
   def test_a_broadcast_reaches_the_clients_of_every_worker
     with_app("cable", "--workers", "2") do |app|
-      clients = Array.new(8) { CableClient.new("#{app[:url].sub('http', 'ws')}/cable") }
-      clients.first.perform("broadcast", payload: { sendTime: "1" })
-      assert_equal({ "sendTime" => "1" }, clients.first.receive("broadcastResult")["payload"])
-      clients.each { |client| assert_equal({ "sendTime" => "1" }, client.receive("broadcast")["payload"]) }
+      assert_broadcast(app[:url])
       assert_equal 2, children(app[:pid]).size
-    ensure
-      clients&.each(&:close)
+    end
+  end
+
+  def test_anycable_broadcasts_for_the_same_channel
+    skip "there is no Go to build anycable-go with" unless system("apps/anycable/build >/dev/null", chdir: "#{APPS}/..")
+    with_app("anycable", "--workers", "2") do |app|
+      assert_broadcast(app[:url])
+      assert_equal 3, children(app[:pid]).size
     end
   end
 
@@ -37,6 +40,15 @@ class CableTest < AppTest
   end
 
   private
+
+  def assert_broadcast(url)
+    clients = Array.new(8) { CableClient.new("#{url.sub('http', 'ws')}/cable") }
+    clients.first.perform("broadcast", payload: { sendTime: "1" })
+    assert_equal({ "sendTime" => "1" }, clients.first.receive("broadcastResult")["payload"])
+    clients.each { |client| assert_equal({ "sendTime" => "1" }, client.receive("broadcast")["payload"]) }
+  ensure
+    clients&.each(&:close)
+  end
 
   def children(pid) = File.read("/proc/#{pid}/task/#{pid}/children").split.map(&:to_i)
 
