@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use unbloat_heap::model::{Category, Census, Note, RubyHeap, RubyType};
 use unbloat_heap::ruby::Ruby;
+use unbloat_heap::{Options, inspect};
 use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly};
 use unbloat_test_support::{Target, ruby};
 
@@ -116,4 +117,33 @@ fn fiber_stacks_and_the_transient_heap_are_found() {
     assert!(resident(Category::ThreadStacks) >= 50 * 2 * 4096, "{other:x?}");
     let has_transient_heap = ruby.version.unwrap().to_string().as_str() < "3.3";
     assert_eq!(resident(Category::RubyTransientHeap) > 0, has_transient_heap, "{other:x?}");
+}
+
+/// Malloc memory by type is what Ruby counts for the objects that the script keeps: `memsize_of` counts the slot, too, and
+/// the bytes that were asked for, not the chunks; and the rest of the program has objects of its own.
+#[test]
+fn malloc_memory_belongs_to_the_types_that_hold_it() {
+    let mut target = Target::start_ready(&mut ruby(&[], include_str!("ruby/owners.rb")));
+    let said = numbers(&target.ask("sizes"));
+    let report = inspect(Pid(target.pid()), &Options::default()).unwrap();
+    assert_eq!(report.unattributed_bytes(), 0, "{:#?}", report.census);
+    let heap = report.ruby.unwrap();
+    let owned: BTreeMap<_, _> = heap.malloc_owned.unwrap().into_iter().collect();
+    use RubyType::{Array, Bignum, Hash, Object, String, Struct};
+    for (ruby_type, count) in
+        [(String, 20_000), (Array, 5_000), (Hash, 5_000), (Object, 5_000), (Struct, 5_000), (Bignum, 2_000)]
+    {
+        let (said, owned) = (said[ruby_type.name()], owned[&ruby_type]);
+        let allowed = said - count * 160..said + said / 3 + (1 << 20);
+        assert!(allowed.contains(&owned), "{} {ruby_type:?}: {owned} of {allowed:?}", heap.version);
+    }
+    let all: u64 = owned.values().sum();
+    let live = report.census.bytes(Category::MallocLive) + report.census.bytes(Category::MmappedChunks);
+    println!(
+        "{} owned {all} of {live}: {:.3}; {owned:?} {:?}",
+        heap.version,
+        all as f64 / live as f64,
+        report.notes
+    );
+    assert!(all <= live && all > live / 10 * 9, "{}: {all} of {live} bytes", heap.version);
 }

@@ -18,7 +18,9 @@ use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, Proc
 use crate::ruby::Reading;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use unbloat_process::{Kind, LiveMemory, Maps, Pid, ResidentOnly, Result, Rollup, Status, status};
+use unbloat_process::{
+    Kind, LiveMemory, Maps, Memory as _, Pid, ResidentOnly, Result, Rollup, Status, status,
+};
 
 /// How to inspect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -125,10 +127,18 @@ impl Inspection<'_> {
         let Found { mut allocator, glibc, mut notes } = Found::of(self.pid, &maps, &careful);
         self.report.notes.append(&mut notes);
         let (mut claims, mut stacks) = (Vec::new(), Vec::new());
-        if let Some((reading, bodies)) = ruby::read(&careful, &maps, self.pid, &mut observers.map)? {
-            taken.add(&bodies);
-            reading.census().iter().for_each(|(category, bytes)| self.report.census.add(category, bytes));
-            (observers.ruby, claims) = (Some(reading), bodies);
+        if let Some(ruby) = ruby::read(&careful, &maps, self.pid, &mut observers.map)? {
+            taken.add(&ruby.bodies);
+            ruby.reading
+                .census()
+                .iter()
+                .for_each(|(category, bytes)| self.report.census.add(category, bytes));
+            for (range, category) in ruby.other {
+                let resident = memory.residency(range.start, range.end - range.start)?.resident_bytes();
+                self.report.census.add(category, resident);
+                taken.add(&[range]);
+            }
+            (observers.ruby, claims) = (Some(ruby.reading), ruby.bodies);
         }
         if let Some(glibc) = glibc {
             let threads = unbloat_process::threads(self.pid)?;

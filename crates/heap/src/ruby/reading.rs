@@ -140,8 +140,14 @@ impl Reading {
 
 impl Observer for Reading {
     fn chunk(&mut self, chunk: &Chunk) {
-        if let (Some(owned), ChunkState::Live | ChunkState::Mapped) = (&mut self.owned, chunk.state) {
-            owned.chunk(chunk.user().start, chunk.resident_bytes);
+        // Of a chunk's size the header takes one word, of a mapped chunk's two; the census counts them as overhead.
+        let header = match chunk.state {
+            ChunkState::Live => 8,
+            ChunkState::Mapped => 16,
+            _ => return,
+        };
+        if let Some(owned) = &mut self.owned {
+            owned.chunk(chunk.user().start, chunk.resident_bytes.saturating_sub(header));
         }
     }
 }

@@ -47,7 +47,8 @@ fn read(
     version: Option<RubyVersion>,
 ) -> Option<RubyHeap> {
     let pages = HeapPages::find(memory, &maps(), layout).unwrap();
-    let ruby = Ruby { version, pages, data: vec![MALLOC..MALLOC + (1 << 16)] };
+    let data = std::iter::once(MALLOC..MALLOC + (1 << 16)).collect();
+    let ruby = Ruby { version, pages, data };
     ruby.other_memory(memory, &maps()).unwrap();
     let mut claimed = 0;
     let reading = ruby.read(memory, &maps(), |range, _| claimed += range.end - range.start).unwrap();
