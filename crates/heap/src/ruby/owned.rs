@@ -15,8 +15,8 @@ const ALIGNMENT: u64 = 16;
 const PLACES: usize = (WINDOW_BYTES / ALIGNMENT) as usize;
 /// Bits that a place takes; the type code lies above.
 const PLACE_BITS: u32 = PLACES.trailing_zeros();
-/// Pointers that are kept: 24 MiB of them.
-const MAX_POINTERS: usize = 6 << 20;
+/// Pointers that are kept: 16 MiB of them, at most twice that with the room that vectors grow by.
+const MAX_POINTERS: usize = 4 << 20;
 
 /// Pointers by window, and what was found by type code.
 #[derive(Debug, Default)]

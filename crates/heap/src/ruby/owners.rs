@@ -10,10 +10,12 @@ use super::owner_rules::{self, Fields, Follow, Rule, Struct};
 use super::slots::Slot;
 use super::words::{half_word, word};
 use std::ops::Range;
-use unbloat_process::{Maps, Memory, Result};
+use unbloat_process::{Error, Maps, Memory, Result};
 
 /// Structures that are read with one call.
 const BATCH: usize = 1024;
+/// Structures that wait to be read at most.
+const MAX_WAITING: usize = 64 * BATCH;
 /// Items of a table that are followed at most; the largest method tables have some thousands.
 const MAX_ITEMS: usize = 1 << 16;
 /// Bytes of `item_t` (id_table.c): a key of four bytes, padding, and the value.
@@ -28,7 +30,11 @@ pub(super) struct Owners<'a> {
     rules: [Vec<Rule>; 32],
     /// Structures that are still to be read, with the types that own them.
     waiting: Vec<(&'static Struct, Vec<(u64, u8)>)>,
+    /// How many these are.
+    jobs: usize,
     owned: Owned,
+    /// Why the process could not be read any more, until [`Owners::finish`] says so.
+    failure: Option<Error>,
 }
 
 impl<'a> Owners<'a> {
@@ -41,7 +47,15 @@ impl<'a> Owners<'a> {
         }
         let private = || maps.iter().filter(|m| m.is_private_anonymous());
         let addresses = private().next()?.start..private().next_back()?.end;
-        Some(Owners { memory, addresses, rules, waiting: Vec::new(), owned: Owned::default() })
+        Some(Owners {
+            memory,
+            addresses,
+            rules,
+            waiting: Vec::new(),
+            jobs: 0,
+            owned: Owned::default(),
+            failure: None,
+        })
     }
 
     /// Takes what a slot owns.
@@ -61,6 +75,9 @@ impl<'a> Owners<'a> {
                 None => self.each_word(slot.bytes.get(at..).unwrap_or_default(), code),
             }
         }
+        if self.jobs >= MAX_WAITING {
+            self.read_waiting();
+        }
     }
 
     /// Reads what is still waiting.
@@ -68,12 +85,19 @@ impl<'a> Owners<'a> {
     /// # Errors
     /// The process is gone or may not be looked at.
     pub(super) fn finish(mut self) -> Result<Owned> {
+        self.read_waiting();
+        self.failure.map_or(Ok(self.owned), Err)
+    }
+
+    fn read_waiting(&mut self) {
         while let Some((what, jobs)) = self.waiting.pop() {
+            self.jobs -= jobs.len();
             for batch in jobs.chunks(BATCH) {
-                self.read(what, batch)?;
+                if self.failure.is_none() {
+                    self.failure = self.read(what, batch).err();
+                }
             }
         }
-        Ok(self.owned)
     }
 
     fn follow(&mut self, pointer: u64, code: u8, follow: Follow) {
@@ -82,6 +106,7 @@ impl<'a> Owners<'a> {
         }
         self.owned.insert(pointer, code);
         if let Follow::Into(what) = follow {
+            self.jobs += 1;
             match self.waiting.iter_mut().find(|(waiting, _)| std::ptr::eq(*waiting, what)) {
                 Some((_, jobs)) => jobs.push((pointer, code)),
                 None => self.waiting.push((what, vec![(pointer, code)])),
