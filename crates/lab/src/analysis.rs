@@ -140,30 +140,52 @@ pub struct Analysis {
     pub blocks: usize,
     /// Cautions.
     pub warnings: Vec<Warning>,
+    /// How it was analyzed.
+    pub settings: Settings,
 }
 
 /// Share of the machine's CPU that the harness may take.
 const HARNESS_LIMIT: f64 = 0.01;
 
-/// Analyzes runs. `names` are the variants', the control's first; `margin` is the plan's (0.03); `seed` makes the
-/// resampling repeatable.
+/// How to analyze.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// The plan's margin: 0.03 is 3 %.
+    pub margin: f64,
+    /// Makes the resampling repeatable.
+    pub seed: u64,
+    /// How often the data are looked at before the experiment ends. Each look takes its share of the chance of a
+    /// mistake (Bonferroni), because an experiment that goes on until something shows would else always find something.
+    pub looks: usize,
+}
+
+impl Settings {
+    /// The chance of a mistake that one look may take.
+    #[must_use]
+    pub fn alpha(self) -> f64 {
+        ALPHA / self.looks.max(1) as f64
+    }
+}
+
+/// Analyzes runs. `names` are the variants', the control's first.
 #[must_use]
-pub fn analyze(names: &[String], results: &[RunResult], margin: f64, seed: u64) -> Analysis {
-    let table = Table { results };
+pub fn analyze(names: &[String], results: &[RunResult], settings: Settings) -> Analysis {
+    let table = Table { results, settings };
     let mut variants: Vec<_> = names.iter().enumerate().map(|(i, name)| table.variant(i, name)).collect();
     for metric in Metric::ALL {
-        compare(&table, metric, margin, seed, &mut variants);
+        compare(&table, metric, &mut variants);
     }
     let blocks = results.iter().map(|r| r.slot.block + 1).max().unwrap_or(0);
-    let design = Design { blocks, variants: names.len().saturating_sub(1) };
+    let design = Design { blocks, variants: names.len().saturating_sub(1), alpha: settings.alpha() };
     let aa: BTreeMap<_, _> =
-        Metric::ALL.into_iter().filter_map(|m| Some((m, table.aa(m, design, seed)?))).collect();
+        Metric::ALL.into_iter().filter_map(|m| Some((m, table.aa(m, design)?))).collect();
     let warnings = warnings(results, design, &aa);
-    Analysis { variants, aa, blocks, warnings }
+    Analysis { variants, aa, blocks, warnings, settings }
 }
 
 struct Table<'a> {
     results: &'a [RunResult],
+    settings: Settings,
 }
 
 impl Table<'_> {
@@ -183,31 +205,31 @@ impl Table<'_> {
         self.counting(variant).filter_map(value).collect()
     }
 
-    fn contrast(&self, variant: usize, metric: Metric, seed: u64) -> Option<Contrast> {
+    fn contrast(&self, variant: usize, metric: Metric) -> Option<Contrast> {
         let controls = self.values(0, metric);
         let blocks = self.values(variant, metric).into_iter().map(|(block, _, value)| Block {
             controls: controls.iter().filter(|c| c.0 == block).map(|c| c.2).collect(),
             variant: value,
         });
-        contrast(&blocks.collect::<Vec<_>>(), seed)
+        contrast(&blocks.collect::<Vec<_>>(), self.settings.alpha(), self.settings.seed)
     }
 
-    fn aa(&self, metric: Metric, design: Design, seed: u64) -> Option<Aa> {
+    fn aa(&self, metric: Metric, design: Design) -> Option<Aa> {
         let (second, first): (Vec<_>, Vec<_>) = self.values(0, metric).into_iter().partition(|c| c.1 == 1);
         let blocks = second.into_iter().map(|(block, _, value)| Block {
             controls: first.iter().filter(|c| c.0 == block).map(|c| c.2).collect(),
             variant: value,
         });
-        let contrast = contrast(&blocks.collect::<Vec<_>>(), seed)?;
+        let contrast = contrast(&blocks.collect::<Vec<_>>(), self.settings.alpha(), self.settings.seed)?;
         let minimum_detectable_ratio =
             contrast.log_sd.and_then(|log_sd| design.minimum_detectable_ratio(log_sd));
         Some(Aa { contrast, minimum_detectable_ratio })
     }
 }
 
-fn compare(table: &Table, metric: Metric, margin: f64, seed: u64, variants: &mut [VariantAnalysis]) {
+fn compare(table: &Table, metric: Metric, variants: &mut [VariantAnalysis]) {
     let contrasts: Vec<Option<Contrast>> =
-        (0..variants.len()).map(|i| (i > 0).then(|| table.contrast(i, metric, seed)).flatten()).collect();
+        (0..variants.len()).map(|i| (i > 0).then(|| table.contrast(i, metric)).flatten()).collect();
     let p: Vec<f64> = contrasts.iter().flatten().map(|c| c.p).collect();
     let mut adjusted = holm::adjust(&p).into_iter();
     for (index, variant) in variants.iter_mut().enumerate() {
@@ -217,7 +239,7 @@ fn compare(table: &Table, metric: Metric, margin: f64, seed: u64, variants: &mut
         let Some(median) = median(&values.iter().map(|v| v.1).collect::<Vec<_>>()) else { continue };
         let verdict = match (index, contrast, p_adjusted) {
             (0, ..) => Verdict::Control,
-            (_, Some(contrast), Some(p)) => judge(metric, &contrast, p, margin),
+            (_, Some(contrast), Some(p)) => judge(metric, &contrast, p, table.settings),
             _ => Verdict::NotShown,
         };
         variant.metrics.insert(metric, Comparison { median, values, contrast, p_adjusted, verdict });
@@ -226,10 +248,11 @@ fn compare(table: &Table, metric: Metric, margin: f64, seed: u64, variants: &mut
 
 /// A difference needs both a small p after correction and an interval without 1; sameness an interval within the
 /// margin. A difference that is shown but lies within the margin is still a difference.
-fn judge(metric: Metric, contrast: &Contrast, p_adjusted: f64, margin: f64) -> Verdict {
+fn judge(metric: Metric, contrast: &Contrast, p_adjusted: f64, settings: Settings) -> Verdict {
+    let margin = settings.margin;
     let Some((low, high)) = contrast.interval else { return Verdict::NotShown };
     let smaller = high < 1.0;
-    if p_adjusted <= ALPHA && (smaller || low > 1.0) {
+    if p_adjusted <= settings.alpha() && (smaller || low > 1.0) {
         return if smaller == metric.less_is_better() { Verdict::Better } else { Verdict::Worse };
     }
     let within = low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin;
@@ -281,6 +304,7 @@ pub(crate) mod tests {
                         (Metric::Throughput, 100.0 / latency * noise(0.7)),
                     ]
                     .into(),
+                    steps: vec![(100.0, latency)],
                     proof: vec![],
                     harness_cpu: 0.001,
                     excluded: None,
@@ -290,13 +314,15 @@ pub(crate) mod tests {
         results
     }
 
+    pub(crate) const SETTINGS: Settings = Settings { margin: 0.03, seed: 1, looks: 1 };
+
     pub(crate) fn names(n: usize) -> Vec<String> {
         ["control", "a", "b", "c"].iter().take(n).map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_difference_is_found_and_sameness_is_shown() {
-        let analysis = analyze(&names(3), &runs(8, &[(1.0, 1.0), (0.6, 1.0), (1.0, 1.3)]), 0.03, 1);
+        let analysis = analyze(&names(3), &runs(8, &[(1.0, 1.0), (0.6, 1.0), (1.0, 1.3)]), SETTINGS);
         let verdict = |v: usize, m| analysis.variants[v].metrics[&m].verdict;
         assert_eq!(verdict(0, Metric::PssEnd), Verdict::Control);
         assert_eq!(verdict(1, Metric::PssEnd), Verdict::Better);
@@ -310,7 +336,7 @@ pub(crate) mod tests {
 
     #[test]
     fn few_blocks_are_warned_of_and_show_nothing() {
-        let analysis = analyze(&names(2), &runs(3, &[(1.0, 1.0), (0.1, 1.0)]), 0.03, 1);
+        let analysis = analyze(&names(2), &runs(3, &[(1.0, 1.0), (0.1, 1.0)]), SETTINGS);
         assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].verdict, Verdict::NotShown);
         assert_eq!(analysis.warnings, [Warning::TooFewBlocks { blocks: 3, variants: 1 }]);
     }
@@ -321,7 +347,7 @@ pub(crate) mod tests {
         let bad = results.iter_mut().find(|r| r.slot.variant == 1).unwrap();
         bad.metrics.insert(Metric::PssEnd, 1e15);
         bad.excluded = Some(Exclusion::Dirty("3 messages lost".into()));
-        let analysis = analyze(&names(2), &results, 0.03, 1);
+        let analysis = analyze(&names(2), &results, SETTINGS);
         assert_eq!((analysis.variants[1].runs, analysis.variants[1].excluded), (5, 1));
         assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].values.len(), 5);
     }
@@ -332,7 +358,7 @@ pub(crate) mod tests {
         for run in results.iter_mut().filter(|r| r.slot.replica == 1) {
             run.metrics.entry(Metric::PssEnd).and_modify(|v| *v *= 1.5);
         }
-        let analysis = analyze(&names(2), &results, 0.03, 1);
+        let analysis = analyze(&names(2), &results, SETTINGS);
         assert!(matches!(analysis.warnings[..], [Warning::ControlDiffers { metric: "pss_end", .. }]));
     }
 }

@@ -15,11 +15,13 @@ use unbloat_store::{Kind, Metric as Row, Reader, Recording, RunId, VariantId, Wr
 /// Names of facts in the table `provenance`.
 const PLAN: &str = "plan";
 const MARK: &str = "mark";
+const LOOKS: &str = "looks";
 const REPLICA: &str = "replica";
 const PROOF: &str = "proof";
 
 /// Names of figures in the table `metric`, beside those of [`Metric::name`].
 const HARNESS_CPU: &str = "harness_cpu";
+const STEP_P95: &str = "step_p95";
 const WALL: &str = "wall";
 
 /// Why an experiment's file cannot be used.
@@ -62,8 +64,12 @@ type Result<T> = std::result::Result<T, FileError>;
 pub struct Stored {
     /// Its plan.
     pub plan: Plan,
-    /// Runs that have ended, in the order they were made.
-    pub results: Vec<RunResult>,
+    /// Runs that have ended, in the order they were made, with their ids in the file.
+    pub runs: Vec<(RunId, RunResult)>,
+    /// How often the data are looked at; see [`crate::analysis::Settings::looks`].
+    pub looks: usize,
+    /// Facts about the machine and the programs, by name.
+    pub environment: Vec<(String, String)>,
     /// Marks of the processes of runs that were cut short.
     pub cut_short: Vec<String>,
 }
@@ -76,31 +82,48 @@ pub struct ExperimentFile {
 }
 
 impl ExperimentFile {
-    /// Makes the file, or opens the one that is there and holds the same plan. Runs that it has stay.
+    /// Makes the file, or opens the one that is there and holds the same plan. Runs that it has stay. `looks`: how often
+    /// the data are looked at.
     ///
     /// # Errors
     /// The file holds something else or another plan, or cannot be written.
-    pub fn open(path: &Path, plan: &Plan, plan_text: &str) -> Result<(Self, Stored)> {
-        let (mut writer, stored) = if path.exists() {
+    pub fn open(path: &Path, plan: &Plan, plan_text: &str, looks: usize) -> Result<(Self, Stored)> {
+        let (mut writer, mut stored) = if path.exists() {
             let stored = Stored::read(path)?;
             check_same(path, plan_text)?;
             (Writer::resume(path)?, stored)
         } else {
             let mut writer = Writer::create(path, &Recording::begin(Kind::Experiment))?;
-            writer.batch(|batch| batch.provenance(None, PLAN, plan_text))?;
-            (writer, Stored { plan: plan.clone(), results: Vec::new(), cut_short: Vec::new() })
+            writer.batch(|batch| {
+                batch.provenance(None, PLAN, plan_text)?;
+                machine().iter().try_for_each(|(name, value)| batch.provenance(None, name, value))
+            })?;
+            (
+                writer,
+                Stored {
+                    plan: plan.clone(),
+                    runs: Vec::new(),
+                    looks,
+                    environment: Vec::new(),
+                    cut_short: Vec::new(),
+                },
+            )
         };
         let all = plan.variants().map_err(|source| FileError::Plan { path: shown(path), source })?;
+        // Who has looked several times cannot take it back: the largest number counts.
+        stored.looks = stored.looks.max(looks);
         let variants = writer.batch(|batch| {
+            batch.provenance(None, LOOKS, &stored.looks.to_string())?;
             let add = |v: &Variant| batch.variant(&v.name, &serde_json::to_string(v).unwrap_or_default());
             all.iter().map(add).collect()
         })?;
         Ok((ExperimentFile { writer, variants }, stored))
     }
 
-    /// The recording, for the sampler and the load driver to write to.
-    pub fn writer(&mut self) -> &mut Writer {
-        &mut self.writer
+    /// The file's name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.writer.path()
     }
 
     /// Nanoseconds since the recording began.
@@ -151,6 +174,11 @@ impl ExperimentFile {
                 let row = Row { run: Some(run), step: None, name: name.into(), value, unit: unit.into() };
                 batch.metric(&row)?;
             }
+            for (clients, p95_s) in &result.steps {
+                let step = batch.step(Some(run), &clients.to_string(), now, "{}")?;
+                let (name, unit) = (STEP_P95.into(), "s".into());
+                batch.metric(&Row { run: Some(run), step: Some(step), name, value: *p95_s, unit })?;
+            }
             result.proof.iter().try_for_each(|proof| batch.provenance(Some(run), PROOF, proof))?;
             batch.run_ended(run, now, &outcome)
         })?)
@@ -167,6 +195,12 @@ impl ExperimentFile {
 }
 
 impl Stored {
+    /// What the runs yielded.
+    #[must_use]
+    pub fn results(&self) -> Vec<RunResult> {
+        self.runs.iter().map(|(_, result)| result.clone()).collect()
+    }
+
     /// Reads an experiment.
     ///
     /// # Errors
@@ -191,7 +225,8 @@ impl Stored {
             names.iter().position(|known| known == name)
         };
         let rows = reader.metrics()?;
-        let (mut results, mut cut_short) = (Vec::new(), Vec::new());
+        let steps: BTreeMap<_, _> = reader.steps()?.into_iter().map(|step| (step.id, step.name)).collect();
+        let (mut runs, mut cut_short) = (Vec::new(), Vec::new());
         for run in reader.runs()? {
             let facts = reader.provenance(Some(run.id))?;
             let fact = |name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
@@ -203,19 +238,51 @@ impl Stored {
             let replica = fact(REPLICA).and_then(|r| r.parse().ok()).unwrap_or(0);
             let figures: Vec<&Row> = rows.iter().filter(|row| row.run == Some(run.id)).collect();
             let figure = |name: &str| figures.iter().find(|row| row.name == name).map(|row| row.value);
-            results.push(RunResult {
+            let result = RunResult {
                 slot: Slot { block: usize::try_from(block).unwrap_or(0), variant, replica },
                 wall_s: figure(WALL).unwrap_or_default(),
                 metrics: Metric::ALL.into_iter().filter_map(|m| Some((m, figure(m.name())?))).collect(),
+                steps: figures
+                    .iter()
+                    .filter_map(|row| Some((steps.get(&row.step?)?.parse().ok()?, row.value)))
+                    .collect(),
                 proof: facts.iter().filter(|(n, _)| n == PROOF).map(|(_, value)| value.clone()).collect(),
                 harness_cpu: figure(HARNESS_CPU).unwrap_or_default(),
                 excluded: (outcome != "done").then(|| {
                     serde_json::from_str(&outcome).unwrap_or(Exclusion::LoadFailed(outcome.clone()))
                 }),
-            });
+            };
+            runs.push((run.id, result));
         }
-        Ok(Stored { plan, results, cut_short })
+        let facts = reader.provenance(None)?;
+        let looks =
+            facts.iter().filter(|(name, _)| name == LOOKS).filter_map(|(_, value)| value.parse().ok()).max();
+        let environment = facts.into_iter().filter(|(name, _)| name != PLAN && name != LOOKS).collect();
+        Ok(Stored { plan, runs, looks: looks.unwrap_or(1), environment, cut_short })
     }
+}
+
+/// What the figures depend on, besides the plan.
+fn machine() -> Vec<(&'static str, String)> {
+    let file = |path: &str| std::fs::read_to_string(path).ok();
+    let field = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let facts = [
+        ("unbloat", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("kernel", file("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned())),
+        ("processor", file("/proc/cpuinfo").and_then(|text| field(&text, "model name"))),
+        ("cores", Some(cores.to_string())),
+        ("memory", file("/proc/meminfo").and_then(|text| field(&text, "MemTotal"))),
+        ("system", file("/etc/os-release").and_then(|text| field(&text, "PRETTY_NAME"))),
+        (
+            "transparent_hugepage",
+            file("/sys/kernel/mm/transparent_hugepage/enabled").map(|t| t.trim().to_owned()),
+        ),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn plan_text(reader: &Reader) -> Result<String> {
@@ -274,8 +341,8 @@ driver = "own"
         let mut results = runs(2, &[(1.0, 1.0), (0.5, 1.0)]);
         results[1].excluded = Some(Exclusion::Dirty("3 lost".into()));
         results[2].proof = vec!["libjemalloc.so.2 is mapped".into()];
-        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN).unwrap();
-        assert!(stored.results.is_empty());
+        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN, 1).unwrap();
+        assert!(stored.runs.is_empty());
         for (position, result) in results.iter().enumerate() {
             let run = file.begin(result.slot, position, "mark").unwrap();
             file.end(run, result).unwrap();
@@ -283,7 +350,7 @@ driver = "own"
         file.begin(results[0].slot, 9, "cut").unwrap();
         drop(file);
         let stored = Stored::read(&path).unwrap();
-        assert_eq!((stored.results, stored.cut_short), (results, vec!["cut".to_owned()]));
+        assert_eq!((stored.results(), stored.cut_short), (results, vec!["cut".to_owned()]));
     }
 
     #[test]
@@ -291,9 +358,9 @@ driver = "own"
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.unbloat");
         let plan = Plan::parse(PLAN).unwrap();
-        ExperimentFile::open(&path, &plan, PLAN).unwrap().0.finish("done").unwrap();
+        ExperimentFile::open(&path, &plan, PLAN, 1).unwrap().0.finish("done").unwrap();
         let other = PLAN.replace("\"two\"", "\"three\"");
-        let error = ExperimentFile::open(&path, &plan, &other).unwrap_err().to_string();
+        let error = ExperimentFile::open(&path, &plan, &other, 1).unwrap_err().to_string();
         assert!(error.contains("three"), "{error}");
     }
 }

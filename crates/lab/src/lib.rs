@@ -9,19 +9,35 @@
 //! | module | concept |
 //! |---|---|
 //! | [`plan`] | what is compared: server, load, variants, design, rule; read from TOML |
+//! | [`variant`] | one configuration: what it puts in front of the server, what must then be true |
+//! | [`init`] | a first plan for an application directory |
 //! | [`schedule`] | blocks: every variant once, the control twice, in random order |
-//! | [`metric`] | what a run is measured by |
+//! | [`experiment`] | the whole: block after block until the plan is done, or decided |
+//! | [`run`] | one run |
 //! | [`server`] | starting a fresh server, and ending it so that nothing is left |
+//! | [`driver`] | putting the load on a server |
+//! | [`memory`] | the memory of a server's tree during a run |
+//! | [`proof`] | that a variant is what it says |
 //! | [`result`] | what one run yielded, and whether it counts |
+//! | [`metric`] | what a run is measured by |
+//! | [`file`] | the experiment in its recording file |
+//! | [`trace`] | memory over time of each run, for the charts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
 //! | [`recommend`] | the answer by the plan's rule |
 
 pub mod analysis;
+pub mod driver;
+pub mod experiment;
 pub mod file;
+pub mod init;
+pub mod memory;
 pub mod metric;
 pub mod plan;
+pub mod proof;
 pub mod recommend;
 pub mod result;
+pub mod run;
 pub mod schedule;
 pub mod server;
+pub mod trace;
 pub mod variant;

@@ -69,7 +69,7 @@ fn default_stop_within() -> Duration {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Ready {
-    /// A line on stdout that starts so. `url=…` and `pid=…` in it are taken up: `{url}` in the load, and the root of
+    /// A line on stdout that contains this. `url=…` and `pid=…` in it are taken up: `{url}` in the load, and the root of
     /// the tree that is measured.
     Line(String),
     /// A URL that answers with a status below 500.
@@ -82,22 +82,44 @@ pub enum Ready {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "driver", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Load {
+    /// `unbloat bench cable`.
+    Cable(Bench),
+    /// `unbloat bench http`.
+    Http(Bench),
+    /// `unbloat bench jobs`.
+    Jobs(Bench),
     /// Any command; `{url}` and `{port}` are filled in. Exit status 0: clean, 3: dirty, anything else: failed. The last
     /// line of its stdout that is a JSON object may give `p50_s`, `p95_s`, `p99_s`, `throughput` and `units`.
     Command {
         /// Program and arguments.
         command: Vec<String>,
     },
-    /// The server does its own work and reports it: a line on its stdout that starts with `done` and has `key=value`
+    /// The server does its own work and reports it: a line on its stdout that contains `done` and has `key=value`
     /// words, of which the same names as above are taken.
     Own {
-        /// What the line starts with.
+        /// What the line contains.
         #[serde(default = "default_done")]
         done: String,
         /// How long that may take.
         #[serde(default = "default_own_within", with = "humantime_serde")]
         within: Duration,
     },
+}
+
+/// One of `unbloat bench`'s drivers, with its options as on the command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Bench {
+    /// What to send the load to; `{url}`, `{host}` and `{port}` are filled in.
+    #[serde(default = "default_url")]
+    pub url: String,
+    /// Options, one a string: `"--clients=300"`.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+fn default_url() -> String {
+    "{url}".to_owned()
 }
 
 fn default_done() -> String {
@@ -121,6 +143,9 @@ pub struct Design {
     /// Idle time after the load, before memory is read again.
     #[serde(with = "humantime_serde")]
     pub idle_tail: Duration,
+    /// What a run takes, as far as one knows; for the remaining time before the first run has ended.
+    #[serde(with = "humantime_serde")]
+    pub run_takes: Duration,
     /// How often memory and CPU are sampled during a run.
     #[serde(with = "humantime_serde")]
     pub sample_every: Duration,
@@ -133,6 +158,7 @@ impl Default for Design {
             max_blocks: 20,
             seed: 1,
             idle_tail: Duration::from_secs(10),
+            run_takes: Duration::from_secs(30),
             sample_every: Duration::from_millis(250),
         }
     }
@@ -302,6 +328,17 @@ driver = "own"
     fn one_variant_or_the_same_twice_is_refused() {
         assert!(matches!(Plan::parse(&SMALL.replace(", \"arenas=2\"", "")), Err(PlanError::TooFew)));
         assert!(matches!(Plan::parse(&SMALL.replace("arenas=2", "glibc")), Err(PlanError::SameName(_))));
+    }
+
+    #[test]
+    fn a_bench_driver_takes_its_options_and_nothing_unknown() {
+        let load = "driver = \"cable\"\noptions = [\"--clients=300\"]";
+        let plan = Plan::parse(&SMALL.replace("driver = \"own\"", load)).unwrap();
+        let bench = Bench { url: "{url}".into(), options: vec!["--clients=300".into()] };
+        assert_eq!(plan.load, Load::Cable(bench));
+        let error =
+            Plan::parse(&SMALL.replace("driver = \"own\"", "driver = \"http\"\nopitons = []")).unwrap_err();
+        assert!(error.to_string().contains("did you mean `options`?"), "{error}");
     }
 
     #[test]

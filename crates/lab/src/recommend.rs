@@ -23,6 +23,8 @@ pub enum Recommendation {
         /// What would have been seen with 80 % probability.
         detectable: Option<f64>,
     },
+    /// No block has both the control and a variant that count.
+    NoData,
     /// A variant looks better, but the experiment is too small to say so, or that it costs nothing.
     NeedBlocks {
         /// Index of the variant.
@@ -48,6 +50,10 @@ enum Standing {
 /// Applies the rule. `max_blocks` bounds what is asked for.
 #[must_use]
 pub fn recommend(analysis: &Analysis, rule: &Rule, max_blocks: usize) -> Recommendation {
+    let compared = |v: &VariantAnalysis| v.metrics.get(&rule.minimize).is_some_and(|c| c.contrast.is_some());
+    if !analysis.variants.iter().any(compared) {
+        return Recommendation::NoData;
+    }
     let standings: Vec<Standing> = analysis.variants.iter().map(|v| standing(v, analysis, rule)).collect();
     let least = |wanted: fn(&Standing) -> bool| {
         let candidates = (1..analysis.variants.len()).filter(|&i| wanted(&standings[i]));
@@ -122,15 +128,15 @@ fn told_apart(analysis: &Analysis, a: usize, b: usize, metric: Metric) -> bool {
             variant,
         })
         .collect();
-    let interval = contrast(&blocks, 1).and_then(|c| c.interval);
+    let interval = contrast(&blocks, analysis.settings.alpha(), 1).and_then(|c| c.interval);
     interval.is_some_and(|(low, high)| high < 1.0 || low > 1.0)
 }
 
 fn blocks_needed(analysis: &Analysis, rule: &Rule, log_sd: Option<f64>, max_blocks: usize) -> Option<usize> {
-    let variants = analysis.variants.len().saturating_sub(1);
-    let fewest = (1..=max_blocks).find(|&blocks| Design { blocks, variants }.can_decide())?;
+    let (variants, alpha) = (analysis.variants.len().saturating_sub(1), analysis.settings.alpha());
+    let fewest = (1..=max_blocks).find(|&blocks| Design { blocks, variants, alpha }.can_decide())?;
     let for_margin = match log_sd {
-        Some(log_sd) => Design::blocks_for_margin(log_sd, 1.0 + rule.margin, max_blocks)?,
+        Some(log_sd) => Design::blocks_for_margin(log_sd, 1.0 + rule.margin, alpha, max_blocks)?,
         None => fewest,
     };
     // One more at least: what was undecided with these blocks may be decided with the next.
@@ -142,10 +148,10 @@ fn blocks_needed(analysis: &Analysis, rule: &Rule, log_sd: Option<f64>, max_bloc
 mod tests {
     use super::*;
     use crate::analysis::analyze;
-    use crate::analysis::tests::{names, runs};
+    use crate::analysis::tests::{SETTINGS, names, runs};
 
     fn answer(blocks: usize, effects: &[(f64, f64)]) -> Recommendation {
-        let analysis = analyze(&names(effects.len()), &runs(blocks, effects), 0.03, 1);
+        let analysis = analyze(&names(effects.len()), &runs(blocks, effects), SETTINGS);
         recommend(&analysis, &Rule::default(), 20)
     }
 
@@ -170,6 +176,11 @@ mod tests {
     #[test]
     fn a_slowdown_is_not_bought() {
         assert!(matches!(answer(8, &[(1.0, 1.0), (0.5, 1.2)]), Recommendation::Keep { .. }));
+    }
+
+    #[test]
+    fn without_runs_there_is_no_answer() {
+        assert_eq!(answer(0, &[(1.0, 1.0), (0.5, 1.0)]), Recommendation::NoData);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct RunResult {
     pub wall_s: f64,
     /// What was measured; a metric that this load or machine does not yield is absent.
     pub metrics: BTreeMap<Metric, f64>,
+    /// p95 latency in seconds at each step of the load, by the step's number of clients.
+    pub steps: Vec<(f64, f64)>,
     /// What proves the variant, in words.
     pub proof: Vec<String>,
     /// Share of the machine's CPU that the harness took during the run (0.01 is 1 %).

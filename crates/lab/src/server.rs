@@ -140,24 +140,32 @@ impl Running {
         self.root
     }
 
-    /// Fills `{url}` and `{port}` into a word.
+    /// What every process of this run carries in [`RUN_VARIABLE`].
     #[must_use]
-    pub fn fill(&self, word: &str) -> String {
-        word.replace("{url}", &self.url).replace("{port}", &self.port.to_string())
+    pub fn mark(&self) -> &str {
+        &self.run
     }
 
-    /// The next line of stdout that starts with `prefix`.
+    /// Fills `{url}`, `{host}` (the URL without its scheme and path) and `{port}` into a word.
+    #[must_use]
+    pub fn fill(&self, word: &str) -> String {
+        let host = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or(host);
+        word.replace("{url}", &self.url).replace("{host}", host).replace("{port}", &self.port.to_string())
+    }
+
+    /// The next line of stdout that contains `piece`.
     ///
     /// # Errors
     /// The server ended, or said nothing like it in time.
-    pub fn wait_line(&mut self, prefix: &str, within: Duration) -> Result<String, ServerError> {
+    pub fn wait_line(&mut self, piece: &str, within: Duration) -> Result<String, ServerError> {
         let deadline = Instant::now() + within;
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.starts_with(prefix) => return Ok(line),
+                Ok(line) if line.contains(piece) => return Ok(line),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(self.not_ready(format!("line {prefix:?}"), within));
+                    return Err(self.not_ready(format!("line {piece:?}"), within));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
             }
@@ -195,8 +203,8 @@ impl Running {
 
     fn wait_ready(&mut self, ready: &Ready, within: Duration) -> Result<(), ServerError> {
         match ready {
-            Ready::Line(prefix) => {
-                let line = self.wait_line(prefix, within)?;
+            Ready::Line(piece) => {
+                let line = self.wait_line(piece, within)?;
                 let words = key_values(&line);
                 if let Some(url) = words.get("url") {
                     self.url = (*url).to_owned();

@@ -76,26 +76,30 @@ impl Variant {
             .collect()
     }
 
-    /// What to put where, one line a place. Empty for the bare control.
+    /// What to put where: the place and the line. Empty for the bare control.
     #[must_use]
-    pub fn deploy(&self) -> Vec<String> {
+    pub fn deploy(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         if let Some(policy) = &self.policy {
             let option = if policy == "lean" { String::new() } else { format!(" --policy {policy}") };
-            lines.push(format!("Procfile    web: unbloat run{option} -- bundle exec puma"));
-            lines.push(format!("Dockerfile  ENTRYPOINT [\"unbloat\", \"run\", {}\"--\"]", quoted(&option)));
-            lines.push(format!(
-                "systemd     ExecStart=/usr/local/bin/unbloat run{option} -- bundle exec puma"
+            lines.push(("Procfile", format!("web: unbloat run{option} -- bundle exec puma")));
+            lines.push((
+                "Dockerfile",
+                format!("ENTRYPOINT [\"unbloat\", \"run\", {}\"--\"]", quoted(&option)),
+            ));
+            lines.push((
+                "systemd",
+                format!("ExecStart=/usr/local/bin/unbloat run{option} -- bundle exec puma"),
             ));
         }
-        let install =
-            self.package.iter().map(|package| format!("Dockerfile  RUN apt-get install -y {package}"));
-        lines.extend(install);
+        lines.extend(
+            self.package.iter().map(|package| ("Dockerfile", format!("RUN apt-get install -y {package}"))),
+        );
         let preload = self.preload.iter().map(|library| ("LD_PRELOAD".to_owned(), library.clone()));
         for (key, value) in self.environment.clone().into_iter().chain(preload) {
-            lines.push(format!("Dockerfile  ENV {key}={value}"));
-            lines.push(format!("systemd     Environment={key}={value}"));
-            lines.push(format!("Procfile    web: env {key}={value} bundle exec puma"));
+            lines.push(("Dockerfile", format!("ENV {key}={value}")));
+            lines.push(("systemd", format!("Environment={key}={value}")));
+            lines.push(("Procfile", format!("web: env {key}={value} bundle exec puma")));
         }
         lines
     }
@@ -215,10 +219,10 @@ mod tests {
     fn what_is_deployed_is_what_was_claimed() {
         let tuned = built_in("jemalloc-tuned").unwrap_or_default();
         assert!(tuned.claims().contains(&Claim::Allocator("jemalloc".into())));
-        let deploy = tuned.deploy().join("\n");
+        let deploy = format!("{:?}", tuned.deploy());
         assert!(deploy.contains("apt-get install -y libjemalloc2"), "{deploy}");
         assert!(deploy.contains("ENV LD_PRELOAD=libjemalloc.so.2"), "{deploy}");
-        let lean = built_in("lean").unwrap_or_default().deploy().join("\n");
-        assert!(lean.contains(r#"ENTRYPOINT ["unbloat", "run", "--"]"#), "{lean}");
+        let lean = built_in("lean").unwrap_or_default().deploy();
+        assert!(lean.contains(&("Dockerfile", r#"ENTRYPOINT ["unbloat", "run", "--"]"#.into())), "{lean:?}");
     }
 }

@@ -4,6 +4,10 @@
 //! nothing prints.
 
 pub mod bench;
+pub mod compare;
 pub mod inspect;
 pub mod status;
+mod markup;
 pub mod style;
+
+pub use unbloat_heap::Iec;

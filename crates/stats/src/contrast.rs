@@ -31,7 +31,7 @@ pub struct Contrast {
     pub blocks: usize,
     /// Variant ÷ control.
     pub ratio: f64,
-    /// 95 % interval of the ratio; `None` with fewer than [`MIN_BLOCKS`] blocks.
+    /// Interval of the ratio, 95 % for an alpha of 0.05; `None` with fewer than [`MIN_BLOCKS`] blocks.
     pub interval: Option<(f64, f64)>,
     /// Two-sided permutation p value, before any correction.
     pub p: f64,
@@ -43,17 +43,14 @@ pub struct Contrast {
 /// right but nearly twice as wide as it need be, now and then fifteen times.
 pub const MIN_BLOCKS: usize = 5;
 
-/// The level of the intervals.
-pub const CONFIDENCE: f64 = 0.95;
-
 /// Relabelings up to which all are enumerated; beyond, this many are drawn.
 const ENUMERATED: usize = 1 << 17;
 const RESAMPLES: usize = 4_999;
 
-/// Compares. Blocks with a value that is not positive and finite, or without a control, do not count. The seed makes
+/// Compares. The interval misses with probability `alpha`. Blocks with a value that is not positive and finite, or without a control, do not count. The seed makes
 /// the resampling repeatable. `None` when no block is left.
 #[must_use]
-pub fn contrast(blocks: &[Block], seed: u64) -> Option<Contrast> {
+pub fn contrast(blocks: &[Block], alpha: f64, seed: u64) -> Option<Contrast> {
     let relabeled: Vec<Vec<f64>> = blocks.iter().filter_map(Block::relabelings).collect();
     let observed: Vec<f64> = relabeled.iter().map(|labels| labels[0]).collect();
     if observed.is_empty() {
@@ -63,7 +60,7 @@ pub fn contrast(blocks: &[Block], seed: u64) -> Option<Contrast> {
     Some(Contrast {
         blocks: observed.len(),
         ratio: mean(&observed).exp(),
-        interval: bootstrap_t(&observed, &mut random).map(|(low, high)| (low.exp(), high.exp())),
+        interval: bootstrap_t(&observed, alpha, &mut random).map(|(low, high)| (low.exp(), high.exp())),
         p: permutation_p(&relabeled, &mut random),
         log_sd: (observed.len() > 1).then(|| sd(&observed)),
     })
@@ -112,8 +109,8 @@ fn extreme(relabeled: &[Vec<f64>], sum: f64, threshold: f64) -> usize {
     }
 }
 
-/// The 95 % bootstrap-t interval of the mean.
-fn bootstrap_t(values: &[f64], random: &mut Xoshiro256PlusPlus) -> Option<(f64, f64)> {
+/// The bootstrap-t interval of the mean that misses with probability `alpha`.
+fn bootstrap_t(values: &[f64], alpha: f64, random: &mut Xoshiro256PlusPlus) -> Option<(f64, f64)> {
     let n = values.len();
     if n < MIN_BLOCKS {
         return None;
@@ -133,7 +130,7 @@ fn bootstrap_t(values: &[f64], random: &mut Xoshiro256PlusPlus) -> Option<(f64, 
         }
     }
     studentized.sort_by(f64::total_cmp);
-    let tail = ((1.0 - CONFIDENCE) / 2.0 * (RESAMPLES + 1) as f64) as usize;
+    let tail = ((alpha / 2.0 * (RESAMPLES + 1) as f64) as usize).max(1);
     let (lowest, highest) = (studentized[tail - 1], studentized[RESAMPLES - tail]);
     Some((center - highest * error, center - lowest * error))
 }
@@ -159,21 +156,21 @@ mod tests {
     #[test]
     fn the_ratio_is_the_geometric_mean_within_blocks() {
         // The second block's machine is ten times slower: that must not matter.
-        let contrast = contrast(&blocks(&[(&[2.0, 8.0], 2.0), (&[40.0], 20.0)]), 1).unwrap();
+        let contrast = contrast(&blocks(&[(&[2.0, 8.0], 2.0), (&[40.0], 20.0)]), 0.05, 1).unwrap();
         assert!((contrast.ratio - 0.5).abs() < 1e-12);
         assert_eq!((contrast.blocks, contrast.interval), (2, None));
     }
 
     #[test]
     fn one_control_makes_the_sign_flip_test() {
-        let contrast = contrast(&blocks(&[(&[1.0], 2.0), (&[1.0], 3.0), (&[1.0], 4.0)]), 1).unwrap();
+        let contrast = contrast(&blocks(&[(&[1.0], 2.0), (&[1.0], 3.0), (&[1.0], 4.0)]), 0.05, 1).unwrap();
         assert_eq!(contrast.p, 2.0 / 8.0);
     }
 
     #[test]
     fn two_controls_give_three_relabelings_a_block() {
         let runs: &[f64] = &[1.0, 1.0];
-        let contrast = contrast(&blocks(&[(runs, 2.0); 5]), 1).unwrap();
+        let contrast = contrast(&blocks(&[(runs, 2.0); 5]), 0.05, 1).unwrap();
         assert_eq!(contrast.p, 1.0 / 243.0);
         assert_eq!(contrast.interval.map(|(low, high)| (low.round(), high.round())), Some((2.0, 2.0)));
     }
@@ -181,15 +178,16 @@ mod tests {
     #[test]
     fn identical_runs_show_nothing() {
         let runs: &[f64] = &[3.0, 3.0];
-        let contrast = contrast(&blocks(&[(runs, 3.0); 6]), 1).unwrap();
+        let contrast = contrast(&blocks(&[(runs, 3.0); 6]), 0.05, 1).unwrap();
         assert_eq!((contrast.p, contrast.interval), (1.0, Some((1.0, 1.0))));
     }
 
     #[test]
     fn unusable_blocks_do_not_count() {
-        let contrast = contrast(&blocks(&[(&[], 1.0), (&[0.0], 1.0), (&[f64::NAN], 1.0), (&[1.0], 2.0)]), 1);
+        let contrast =
+            contrast(&blocks(&[(&[], 1.0), (&[0.0], 1.0), (&[f64::NAN], 1.0), (&[1.0], 2.0)]), 0.05, 1);
         assert_eq!(contrast.unwrap().blocks, 1);
-        assert_eq!(super::contrast(&[], 1), None);
+        assert_eq!(super::contrast(&[], 0.05, 1), None);
     }
 
     #[test]
@@ -197,7 +195,7 @@ mod tests {
         let run = |i: usize| (1.0 + 0.07 * (i as f64 * 2.3).sin(), 1.03 + 0.07 * (i as f64 * 1.7).cos());
         let pairs: Vec<Block> =
             (0..17).map(|i| Block { controls: vec![run(i).0], variant: run(i).1 }).collect();
-        let exact = contrast(&pairs, 1).unwrap().p;
+        let exact = contrast(&pairs, 0.05, 1).unwrap().p;
         let relabeled: Vec<_> = pairs.iter().filter_map(Block::relabelings).collect();
         // An eighteenth block with nothing to say doubles the relabelings past the limit without changing any sum.
         let more = [relabeled, vec![vec![0.0, 0.0]]].concat();
@@ -209,7 +207,7 @@ mod tests {
     fn the_seed_repeats_the_interval() {
         let runs: Vec<Block> =
             (1..9).map(|i| Block { controls: vec![1.0, 1.1], variant: 1.0 + 0.01 * f64::from(i) }).collect();
-        assert_eq!(contrast(&runs, 7), contrast(&runs, 7));
-        assert_ne!(contrast(&runs, 7).unwrap().interval, contrast(&runs, 8).unwrap().interval);
+        assert_eq!(contrast(&runs, 0.05, 7), contrast(&runs, 0.05, 7));
+        assert_ne!(contrast(&runs, 0.05, 7).unwrap().interval, contrast(&runs, 0.05, 8).unwrap().interval);
     }
 }

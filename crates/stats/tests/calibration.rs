@@ -25,7 +25,7 @@ fn experiment(design: Design, effects: &[f64], random: &mut Xoshiro256PlusPlus) 
             blocks[variant].push(Block { controls: controls.clone(), variant: run(effect) });
         }
     }
-    blocks.iter().map(|blocks| contrast(blocks, random.random()).unwrap()).collect()
+    blocks.iter().map(|blocks| contrast(blocks, design.alpha, random.random()).unwrap()).collect()
 }
 
 /// The decision that `unbloat compare` takes: which variants are called different.
@@ -37,7 +37,7 @@ fn called_different(contrasts: &[Contrast]) -> Vec<bool> {
 #[test]
 fn without_any_effect_intervals_cover_one_and_at_most_one_plan_in_twenty_calls_something_different() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let design = Design { blocks: 6, variants: 5 };
+    let design = Design { blocks: 6, variants: 5, alpha: ALPHA };
     let (mut covered, mut false_plans) = (0, 0);
     const PLANS: usize = 4_000;
     for _ in 0..PLANS {
@@ -65,7 +65,8 @@ fn with_known_effects_intervals_cover_them() {
         const PLANS: usize = 1_500;
         let covered: usize = (0..PLANS)
             .map(|_| {
-                let contrasts = experiment(Design { blocks, variants: 3 }, &effects, &mut random);
+                let contrasts =
+                    experiment(Design { blocks, variants: 3, alpha: ALPHA }, &effects, &mut random);
                 contrasts.iter().zip(effects).filter(|(c, effect)| covers(c, *effect)).count()
             })
             .sum();
@@ -78,7 +79,7 @@ fn with_known_effects_intervals_cover_them() {
 fn the_minimum_detectable_effect_is_detected_as_often_as_stated() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     for (blocks, variants) in [(5, 3), (6, 5), (8, 2)] {
-        let design = Design { blocks, variants };
+        let design = Design { blocks, variants, alpha: ALPHA };
         let ratio = design.minimum_detectable_ratio(NOISE * 2f64.sqrt()).unwrap();
         let mut effects = vec![1.0; variants];
         effects[0] = ratio;

@@ -1,6 +1,7 @@
 //! The commands: one file each, thin. A command parses its options, calls the library crates and renders.
 
 mod bench;
+mod compare;
 mod env;
 mod install;
 mod policy;
@@ -24,6 +25,10 @@ pub(crate) enum Command {
     Install(install::Args),
     /// Show what the runtime does in the processes that were started with it.
     Status(status::Args),
+    /// Compare configurations of a server and recommend one, with evidence.
+    Compare(compare::Args),
+    /// Render an experiment again from its recording.
+    Report(compare::ReportArgs),
     /// Print the version with what it was built from.
     Version(version::Args),
 }
@@ -36,6 +41,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Env(args) => env::run(&args),
         Command::Install(args) => install::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => compare::report(&args),
         Command::Version(args) => version::run(&args),
     }
 }

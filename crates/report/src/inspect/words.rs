@@ -71,7 +71,7 @@ pub(super) fn label(category: Category) -> String {
 
 /// A part of the stacked bar: what a reader has to tell apart at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Segment {
+pub(crate) enum Segment {
     RubyObjects,
     Live,
     Cached,
@@ -83,7 +83,7 @@ pub(super) enum Segment {
 }
 
 impl Segment {
-    pub(super) const ALL: [Segment; 8] = [
+    pub(crate) const ALL: [Segment; 8] = [
         Segment::RubyObjects,
         Segment::Live,
         Segment::Stranded,
@@ -107,12 +107,26 @@ impl Segment {
         }
     }
 
+    /// The segment of a category by its name in JSON and recordings. A name that a newer version wrote is not told.
+    pub(crate) fn named(category: &str) -> Self {
+        match category {
+            "ruby_free" => Segment::RubyFree,
+            "malloc_live" | "mmapped_chunks" => Segment::Live,
+            "malloc_cached" => Segment::Cached,
+            "malloc_trimmable" => Segment::Trimmable,
+            "malloc_stranded" => Segment::Stranded,
+            "allocator_other" | "unsettled" | "not_readable" => Segment::Untold,
+            name if name.starts_with("ruby_live_") => Segment::RubyObjects,
+            _ => Segment::Rest,
+        }
+    }
+
     /// Bytes of the census that belong to the segment.
     pub(super) fn bytes(self, census: &Census) -> u64 {
         census.iter().filter(|&(category, _)| Segment::of(category) == self).map(|(_, bytes)| bytes).sum()
     }
 
-    pub(super) fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Segment::RubyObjects => "Ruby objects",
             Segment::Live => "malloc live",
@@ -126,7 +140,7 @@ impl Segment {
     }
 
     /// The name in the HTML's data and style sheet.
-    pub(super) fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             Segment::RubyObjects => "ruby-live",
             Segment::Live => "live",

@@ -5,7 +5,7 @@
 //! 255). Most heaps have long runs of equal pages, so 2 GiB seldom take more than a few hundred KiB, and never more
 //! than 7 MiB.
 
-use super::escape;
+use crate::markup::escape;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;

@@ -5,6 +5,7 @@ mod map;
 mod tables;
 
 use super::words::Segment;
+use crate::markup::escape;
 use crate::style::percent;
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;
@@ -250,23 +251,6 @@ fn notes(out: &mut String, notes: &[Note]) -> fmt::Result {
     }
     out.push_str("</ul></div>\n");
     Ok(())
-}
-
-/// Text as HTML: a process chooses its own command line, so nothing of it may be markup.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The tables of the page.
 
 use super::super::words::{self, Group, Segment};
-use super::escape;
+use crate::markup::escape;
 use crate::style::{percent, thousands};
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;

@@ -1,0 +1,31 @@
+//! The built-in plans: the files under `plans/`, for the applications under `apps/` of a source tree.
+
+use anyhow::Context as _;
+use std::path::PathBuf;
+
+/// A plan that this program carries.
+pub(super) struct BuiltIn {
+    name: &'static str,
+    pub(super) text: &'static str,
+}
+
+const ALL: &[BuiltIn] =
+    &[BuiltIn { name: "fragment", text: include_str!("../../../../../plans/fragment.toml") }];
+
+pub(super) fn find(name: &str) -> Option<&'static BuiltIn> {
+    ALL.iter().find(|plan| plan.name == name)
+}
+
+pub(super) fn names() -> String {
+    ALL.iter().map(|plan| plan.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The source tree that has the applications: the current directory or one above it.
+pub(super) fn root() -> anyhow::Result<PathBuf> {
+    let here = std::env::current_dir()?;
+    let found = here.ancestors().find(|directory| directory.join("apps/README.md").exists());
+    found.map(PathBuf::from).context(
+        "the built-in plans need the applications of Unbloat's source tree: run this inside of it. \
+         For an application of your own, `unbloat compare init` writes a plan",
+    )
+}

@@ -1,0 +1,97 @@
+//! Showing how far an experiment is, and Ctrl-C.
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use unbloat_lab::experiment::Progress;
+use unbloat_lab::metric::Metric;
+use unbloat_lab::result::RunResult;
+use unbloat_lab::schedule::Slot;
+use unbloat_lab::variant::Variant;
+use unbloat_report::Iec;
+
+/// Set by the first Ctrl-C (or SIGTERM). The second one ends the program at once; the next start cleans up.
+pub(super) fn interruptible() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let pressed = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || {
+        if pressed.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })?;
+    Ok(interrupted)
+}
+
+/// Follows an experiment on stderr.
+pub(super) enum Follower {
+    Nothing,
+    Bar(ProgressBar),
+    Lines,
+}
+
+impl Follower {
+    pub(super) fn new(quiet: bool) -> Self {
+        if quiet {
+            Follower::Nothing
+        } else if std::io::stderr().is_terminal() {
+            let template = "{wide_bar:.cyan/blue} {pos}/{len} {elapsed} {msg}";
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::no_length().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(250));
+            Follower::Bar(bar)
+        } else {
+            Follower::Lines
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        if let Follower::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, line: &str) {
+        // A closed stderr is nobody's problem.
+        let print = || drop(writeln!(std::io::stderr(), "{line}"));
+        match self {
+            Follower::Nothing => {}
+            Follower::Bar(bar) => bar.suspend(print),
+            Follower::Lines => print(),
+        }
+    }
+}
+
+impl Progress for Follower {
+    fn begins(
+        &mut self,
+        variant: &Variant,
+        slot: Slot,
+        done: usize,
+        total: usize,
+        remaining: Option<Duration>,
+    ) {
+        let rest = remaining.map_or(String::new(), |rest| format!(", about {} left", HumanDuration(rest)));
+        let what = format!("{} (block {}){rest}", variant.name, slot.block + 1);
+        match self {
+            Follower::Nothing => {}
+            Follower::Bar(bar) => {
+                bar.set_length(total as u64);
+                bar.set_position(done as u64);
+                bar.set_message(what);
+            }
+            Follower::Lines => self.say(&format!("run {} of {total}: {what}", done + 1)),
+        }
+    }
+
+    fn ended(&mut self, variant: &Variant, result: &RunResult) {
+        let memory =
+            result.metrics.get(&Metric::PssEnd).map_or(String::new(), |b| Iec(*b as u64).to_string());
+        match &result.excluded {
+            Some(why) => self.say(&format!("  {}: left out: {why}", variant.name)),
+            None => self.say(&format!("  {}: {memory} in {:.1} s", variant.name, result.wall_s)),
+        }
+    }
+}

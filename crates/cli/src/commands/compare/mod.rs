@@ -1,0 +1,250 @@
+//! `unbloat compare`: which configuration is best for an application, with evidence.
+
+mod built_in;
+mod follow;
+
+use crate::exit::Exit;
+use anyhow::Context as _;
+use follow::Follower;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use unbloat_lab::experiment::{conclude, conduct, looks};
+use unbloat_lab::file::{ExperimentFile, Stored};
+use unbloat_lab::plan::Plan;
+use unbloat_lab::run::{Bench, RunError, clean_up, directory_of};
+use unbloat_lab::trace::traces;
+use unbloat_lab::variant::Variant;
+use unbloat_lab::{init, schedule};
+use unbloat_report::compare::{About, Experiment, document, html, text};
+use unbloat_report::style::Style;
+
+/// Options of `unbloat compare`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    /// A plan's file, or a built-in plan: fragment, cable, web or jobs
+    #[arg(required = true)]
+    plan: Option<String>,
+    /// The recording file; the same command goes on with it [default: PLAN's name.unbloat]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print what would run, in which order, and how long it takes
+    #[arg(long)]
+    dry_run: bool,
+    /// Blocks, instead of the plan's
+    #[arg(long, value_name = "N")]
+    blocks: Option<usize>,
+    /// Add blocks, up to the plan's max-blocks, until the rule has an answer
+    #[arg(long)]
+    until_decided: bool,
+    #[command(flatten)]
+    show: Show,
+    #[command(subcommand)]
+    command: Option<Sub>,
+}
+
+/// How to show an experiment.
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Write the report as one self-contained page [default: next to the recording]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// No progress on stderr
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What else `compare` does.
+#[derive(Debug, clap::Subcommand)]
+enum Sub {
+    /// Write a commented plan for an application directory
+    Init {
+        /// The application
+        #[arg(default_value = ".")]
+        directory: PathBuf,
+        /// Where to write it
+        #[arg(short, long, default_value = "unbloat.toml")]
+        output: PathBuf,
+    },
+}
+
+/// Options of `unbloat report`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// The recording file of an experiment
+    file: PathBuf,
+    #[command(flatten)]
+    show: Show,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    match (&args.command, &args.plan) {
+        (Some(Sub::Init { directory, output }), _) => write_plan(directory, output),
+        (None, Some(plan)) => compare(args, plan),
+        (None, None) => Ok(Exit::Usage),
+    }
+}
+
+/// Renders an experiment again from its file.
+pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
+    let stored = Stored::read(&args.file)?;
+    let variants = stored.plan.variants()?;
+    show(&stored, &variants, &args.show, &args.file)?;
+    Ok(Exit::Done)
+}
+
+fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
+    let (text, base) = read_plan(name)?;
+    let mut plan = Plan::parse(&text).with_context(|| format!("cannot use the plan {name}"))?;
+    if let Some(blocks) = args.blocks {
+        plan.design.blocks = blocks;
+    }
+    let variants = plan.variants()?;
+    if args.dry_run {
+        return dry_run(&plan, &variants, args.until_decided);
+    }
+    let output = args.output.clone().unwrap_or_else(|| recording_of(name));
+    let (mut file, stored) =
+        ExperimentFile::open(&output, &plan, &text, looks(&plan, args.until_decided).len())?;
+    clean_up(&stored.cut_short);
+    let interrupted = follow::interruptible()?;
+    let bench = Bench {
+        plan: &plan,
+        variants: &variants,
+        directory: directory_of(&base, &plan),
+        unbloat: std::env::current_exe().context("cannot find this program's own file")?,
+        interrupted: &interrupted,
+    };
+    let mut follower = Follower::new(args.show.quiet);
+    let mut results = stored.results();
+    let end = conduct(&bench, &mut file, &mut results, args.until_decided, &mut follower);
+    follower.finish();
+    match end {
+        Ok(()) => file.finish("the plan is done")?,
+        Err(RunError::Interrupted) => {
+            let again = format!("stopped; the same command goes on with {}", output.display());
+            writeln!(std::io::stderr(), "unbloat: {again}")?;
+            return Ok(Exit::Status(130));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    // What is shown is what is in the file.
+    let stored = Stored { plan, ..Stored::read(&output)? };
+    show(&stored, &variants, &args.show, &output)?;
+    Ok(Exit::Done)
+}
+
+/// A plan's text and the file that its relative paths are relative to.
+fn read_plan(name: &str) -> anyhow::Result<(String, PathBuf)> {
+    if let Some(plan) = built_in::find(name) {
+        return Ok((plan.text.to_owned(), built_in::root()?.join("plans")));
+    }
+    let text = std::fs::read_to_string(name).with_context(|| {
+        format!(
+            "cannot read the plan {name}. Built in are {}; `unbloat compare init` writes one",
+            built_in::names()
+        )
+    })?;
+    Ok((text, PathBuf::from(name)))
+}
+
+/// `shop.toml` is recorded in `shop.unbloat` in the current directory.
+fn recording_of(plan: &str) -> PathBuf {
+    let stem =
+        Path::new(plan).file_stem().map_or("compare".into(), |stem| stem.to_string_lossy().into_owned());
+    PathBuf::from(format!("{stem}.unbloat"))
+}
+
+fn write_plan(directory: &Path, output: &Path) -> anyhow::Result<Exit> {
+    anyhow::ensure!(directory.is_dir(), "{} is not a directory", directory.display());
+    let directory = directory.canonicalize()?;
+    let mut file = std::fs::File::create_new(output)
+        .with_context(|| format!("cannot make {}. Give another name with -o", output.display()))?;
+    file.write_all(init::plan(&directory).as_bytes())?;
+    let found = init::Found::look(&directory).describe();
+    writeln!(std::io::stdout(), "{}: found {found}. Edit the lines marked <-, then:", output.display())?;
+    writeln!(std::io::stdout(), "  unbloat compare {} --dry-run", output.display())?;
+    Ok(Exit::Done)
+}
+
+fn dry_run(plan: &Plan, variants: &[Variant], until_decided: bool) -> anyhow::Result<Exit> {
+    let mut out = std::io::stdout().lock();
+    let runs = plan.design.blocks * (variants.len() + 1);
+    writeln!(out, "{}: {runs} runs in {} blocks", plan.title, plan.design.blocks)?;
+    for (index, variant) in variants.iter().enumerate() {
+        let words = variant.words(Path::new("unbloat"));
+        let words = if words.is_empty() { "(nothing in front)".to_owned() } else { words.join(" ") };
+        writeln!(
+            out,
+            "  {:16} {words}{}",
+            variant.name,
+            if index == 0 { "   control, twice a block" } else { "" }
+        )?;
+    }
+    writeln!(out, "  server           {}", plan.server.start.join(" "))?;
+    for block in 0..plan.design.blocks {
+        let order = schedule::block(plan.design.seed, block, variants.len());
+        let names: Vec<&str> =
+            order.iter().filter_map(|slot| variants.get(slot.variant)).map(|v| v.name.as_str()).collect();
+        writeln!(out, "  block {:2}: {}", block + 1, names.join(", "))?;
+    }
+    let each = plan.design.run_takes + plan.design.idle_tail;
+    let total = each * u32::try_from(runs).unwrap_or(u32::MAX);
+    writeln!(
+        out,
+        "about {}, if a run takes {} (design.run-takes) and idles {}",
+        rounded(total),
+        rounded(plan.design.run_takes),
+        rounded(plan.design.idle_tail)
+    )?;
+    if until_decided {
+        writeln!(out, "more blocks, looked at after {:?} blocks, if nothing is decided", looks(plan, true))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn rounded(duration: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(duration.as_secs()))
+}
+
+fn show(stored: &Stored, variants: &[Variant], show: &Show, recording: &Path) -> anyhow::Result<()> {
+    let results = stored.results();
+    let (analysis, recommendation) = conclude(&stored.plan, variants, &results, stored.looks);
+    let experiment = Experiment {
+        plan: &stored.plan,
+        variants,
+        results: &results,
+        analysis: &analysis,
+        recommendation: &recommendation,
+    };
+    let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
+    let about = About {
+        traces: traces(recording, stored)?,
+        environment: stored.environment.clone(),
+        recording: recording.display().to_string(),
+    };
+    std::fs::write(&page, html(&experiment, &about))
+        .with_context(|| format!("cannot write {}", page.display()))?;
+    let mut out = std::io::stdout().lock();
+    if show.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&document(&experiment))?)?;
+    } else {
+        write!(out, "{}", text(&experiment, &style()))?;
+        writeln!(out, "\nreport     {}\nrecording  {}", page.display(), recording.display())?;
+    }
+    Ok(())
+}
+
+fn style() -> Style {
+    let terminal = std::io::stdout().is_terminal();
+    let width = if terminal {
+        crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
+    } else {
+        80
+    };
+    Style { width: width.clamp(60, 120), color: terminal && std::env::var_os("NO_COLOR").is_none() }
+}

@@ -1,0 +1,137 @@
+//! The whole experiment: block after block until the plan is done, or decided.
+
+use crate::analysis::{Analysis, Settings, analyze};
+use crate::file::ExperimentFile;
+use crate::plan::Plan;
+use crate::recommend::{Recommendation, recommend};
+use crate::result::RunResult;
+use crate::run::{Bench, RunError};
+use crate::schedule::{self, Slot};
+use crate::variant::Variant;
+use std::time::Duration;
+
+/// Who wants to know how far it is.
+pub trait Progress {
+    /// A run begins; `done` of `total` runs are made, the rest takes about `remaining`.
+    fn begins(
+        &mut self,
+        variant: &Variant,
+        slot: Slot,
+        done: usize,
+        total: usize,
+        remaining: Option<Duration>,
+    );
+    /// A run has ended.
+    fn ended(&mut self, variant: &Variant, result: &RunResult);
+}
+
+/// At how many blocks the data are looked at.
+///
+/// Once, at the plan's end; or, if blocks may be added until something is decided, at the planned number, at the limit,
+/// and half-way between.
+#[must_use]
+pub fn looks(plan: &Plan, until_decided: bool) -> Vec<usize> {
+    let (blocks, limit) = (plan.design.blocks, plan.design.max_blocks.max(plan.design.blocks));
+    let mut looks =
+        if until_decided { vec![blocks, usize::midpoint(blocks, limit), limit] } else { vec![blocks] };
+    looks.dedup();
+    looks
+}
+
+/// Makes the runs that are still missing. `results` has those that are made, and gets the others.
+///
+/// # Errors
+/// The file cannot be written, or the user wants to stop; what was made is in the file.
+pub fn conduct(
+    bench: &Bench,
+    file: &mut ExperimentFile,
+    results: &mut Vec<RunResult>,
+    until_decided: bool,
+    progress: &mut dyn Progress,
+) -> Result<(), RunError> {
+    let looks = looks(bench.plan, until_decided);
+    for (index, &blocks) in looks.iter().enumerate() {
+        let missing = missing(bench.plan.design.seed, blocks, bench.variants.len(), results);
+        let total = results.len() + missing.len();
+        for (slot, position) in missing {
+            let Some(variant) = bench.variants.get(slot.variant) else { continue };
+            progress.begins(variant, slot, results.len(), total, remaining(bench, results, total));
+            let result = bench.run(file, slot, position)?;
+            progress.ended(variant, &result);
+            results.push(result);
+            nothing_works(results, bench.variants.len() + 1)?;
+        }
+        let decided = !matches!(answer(bench, results, looks.len()).1, Recommendation::NeedBlocks { .. });
+        if decided || index + 1 == looks.len() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the runs show, and what follows.
+#[must_use]
+pub fn conclude(
+    plan: &Plan,
+    variants: &[Variant],
+    results: &[RunResult],
+    looks: usize,
+) -> (Analysis, Recommendation) {
+    let names: Vec<String> = variants.iter().map(|v| v.name.clone()).collect();
+    let settings = Settings { margin: plan.rule.margin, seed: plan.design.seed, looks };
+    let analysis = analyze(&names, results, settings);
+    let recommendation = recommend(&analysis, &plan.rule, plan.design.max_blocks);
+    (analysis, recommendation)
+}
+
+fn answer(bench: &Bench, results: &[RunResult], looks: usize) -> (Analysis, Recommendation) {
+    conclude(bench.plan, bench.variants, results, looks)
+}
+
+/// The runs of the first `blocks` blocks that are not made yet, with their places, in the order of the schedule.
+fn missing(seed: u64, blocks: usize, variants: usize, made: &[RunResult]) -> Vec<(Slot, usize)> {
+    let is_made = |slot: &Slot| made.iter().any(|result| result.slot == *slot);
+    let places = |block| schedule::block(seed, block, variants).into_iter().enumerate();
+    (0..blocks)
+        .flat_map(places)
+        .map(|(position, slot)| (slot, position))
+        .filter(|(slot, _)| !is_made(slot))
+        .collect()
+}
+
+/// A plan whose whole first block fails is not worth the rest of the machine's time.
+fn nothing_works(results: &[RunResult], runs_of_a_block: usize) -> Result<(), RunError> {
+    let reasons: Vec<_> = results.iter().map_while(|result| result.excluded.as_ref()).collect();
+    match reasons.first() {
+        Some(first) if reasons.len() == results.len() && reasons.len() == runs_of_a_block => {
+            Err(RunError::NothingWorks(first.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// By the runs so far; before the first, by what the plan expects of one.
+fn remaining(bench: &Bench, results: &[RunResult], total: usize) -> Option<Duration> {
+    let left = total.saturating_sub(results.len()) as f64;
+    let made: f64 = results.iter().map(|r| r.wall_s).sum();
+    let each = match results.len() {
+        0 => (bench.plan.design.run_takes + bench.plan.design.idle_tail).as_secs_f64(),
+        n => made / n as f64,
+    };
+    Duration::try_from_secs_f64(left * each).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::tests::runs;
+
+    #[test]
+    fn what_is_made_is_not_made_again_and_the_rest_keeps_its_order() {
+        let all = missing(1, 3, 2, &[]);
+        assert_eq!(all.len(), 9);
+        let made: Vec<RunResult> = runs(1, &[(1.0, 1.0), (1.0, 1.0)]);
+        let rest = missing(1, 3, 2, &made);
+        assert_eq!(rest, all[3..]);
+    }
+}

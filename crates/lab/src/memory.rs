@@ -1,0 +1,160 @@
+//! The memory of a server's tree during a run: PSS sampled on a schedule without drift, written to the recording.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use unbloat_heap::model::{AllocatorKind, ProcessReport};
+use unbloat_heap::{Options, inspect};
+use unbloat_process::Pid;
+use unbloat_process::status::{Rollup, command};
+use unbloat_process::tree::Tree;
+use unbloat_store::{CategoryBytes, NewProcess, ProcessId, RunId, Sample, Writer};
+
+/// Samples a tree until it is stopped.
+#[derive(Debug)]
+pub struct Sampler {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u64, unbloat_store::Error>>,
+}
+
+impl Sampler {
+    /// Begins to sample the tree below `root` into the recording at `path`.
+    ///
+    /// # Errors
+    /// The recording cannot be joined.
+    pub fn start(path: &Path, run: RunId, root: Pid, every: Duration) -> Result<Self, unbloat_store::Error> {
+        let writer = Writer::join(path)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let mut tree = TreeSamples { writer, run, root, known: BTreeMap::new() };
+        let thread = std::thread::spawn(move || {
+            let (mut peak, mut next) = (0, Instant::now());
+            while !stopped.load(Ordering::Relaxed) {
+                peak = peak.max(tree.sample()?);
+                next += every;
+                // Late by more than an interval: go on from now instead of catching up.
+                next = next.max(Instant::now());
+                std::thread::park_timeout(next - Instant::now());
+            }
+            Ok(peak)
+        });
+        Ok(Sampler { stop, thread })
+    }
+
+    /// Ends the sampling; the largest PSS of the tree that was seen, in bytes.
+    ///
+    /// # Errors
+    /// The recording could not be written.
+    pub fn stop(self) -> Result<u64, unbloat_store::Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or(Ok(0))
+    }
+}
+
+struct TreeSamples {
+    writer: Writer,
+    run: RunId,
+    root: Pid,
+    known: BTreeMap<Pid, ProcessId>,
+}
+
+impl TreeSamples {
+    /// One look at the tree; its PSS in bytes.
+    fn sample(&mut self) -> Result<u64, unbloat_store::Error> {
+        let readings = read(self.root);
+        let now = self.writer.recording().elapsed_ns();
+        let TreeSamples { writer, run, known, .. } = self;
+        writer.batch(|batch| {
+            for (pid, memory) in &readings {
+                let process = match known.get(pid) {
+                    Some(&process) => process,
+                    None => {
+                        let process = batch.process(&NewProcess {
+                            run: Some(*run),
+                            pid: pid.0,
+                            command: command(*pid).unwrap_or_default(),
+                            first_seen_ns: now,
+                            ..NewProcess::default()
+                        })?;
+                        known.insert(*pid, process);
+                        process
+                    }
+                };
+                batch.sample(&Sample {
+                    time_ns: now,
+                    process,
+                    rss_bytes: Some(memory.rss_bytes),
+                    pss_bytes: Some(memory.pss_bytes),
+                    uss_bytes: Some(memory.uss_bytes),
+                    swap_bytes: Some(memory.swap_bytes),
+                    ..Sample::default()
+                })?;
+            }
+            Ok(())
+        })?;
+        Ok(readings.iter().map(|(_, memory)| memory.pss_bytes).sum())
+    }
+}
+
+/// The memory of each process of a tree; what ends meanwhile is left out.
+fn read(root: Pid) -> Vec<(Pid, Rollup)> {
+    let Ok(tree) = Tree::read() else { return Vec::new() };
+    tree.below(root).into_iter().filter_map(|pid| Some((pid, Rollup::of(pid).ok()?))).collect()
+}
+
+/// PSS of a tree now, in bytes.
+#[must_use]
+pub fn tree_pss(root: Pid) -> u64 {
+    read(root).iter().map(|(_, memory)| memory.pss_bytes).sum()
+}
+
+/// The census of each process of a tree now, written to the recording; the tree's bloat and floor in bytes.
+///
+/// Every process's census is of its RSS: bloat is private to a process (what a worker freed it has written to), and the
+/// floor is what remains of the tree's PSS.
+///
+/// # Errors
+/// The recording cannot be written. A process that cannot be inspected is left out.
+pub fn census(path: &Path, root: Pid) -> Result<Census, unbloat_store::Error> {
+    let mut writer = Writer::join(path)?;
+    let now = writer.recording().elapsed_ns();
+    let processes: BTreeMap<i32, ProcessId> = unbloat_store::Reader::open(path)?
+        .processes()?
+        .into_iter()
+        .map(|process| (process.pid, process.id))
+        .collect();
+    let reports: Vec<_> = read(root)
+        .iter()
+        .filter_map(|(pid, memory)| Some((inspect(*pid, &Options::default()).ok()?, memory.pss_bytes)))
+        .collect();
+    writer.batch(|batch| {
+        for (report, _) in &reports {
+            let Some(&process) = processes.get(&report.pid.0) else { continue };
+            for (category, bytes) in report.census.iter() {
+                batch.census(&CategoryBytes { time_ns: now, process, category: category.name(), bytes })?;
+            }
+        }
+        Ok(())
+    })?;
+    let knows =
+        |report: &ProcessReport| report.allocator.as_ref().is_some_and(|a| a.kind == AllocatorKind::Glibc);
+    let bloat_bytes = reports
+        .iter()
+        .all(|(report, _)| knows(report))
+        .then(|| reports.iter().map(|(report, _)| report.census.bloat()).sum::<u64>());
+    let pss_bytes: u64 = reports.iter().map(|(_, pss)| pss).sum();
+    Ok(Census { bloat_bytes, floor_bytes: bloat_bytes.map(|bloat| pss_bytes.saturating_sub(bloat)) })
+}
+
+/// Sums over a tree. Absent where the allocator's insides are not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Census {
+    /// cached + trimmable + stranded.
+    pub bloat_bytes: Option<u64>,
+    /// PSS − bloat.
+    pub floor_bytes: Option<u64>,
+}

@@ -1,0 +1,77 @@
+//! That a variant is what it says: read from the processes themselves, not from what was asked for.
+
+use crate::variant::Claim;
+use unbloat_heap::model::Allocator;
+use unbloat_heap::{Options, inspect};
+use unbloat_process::tree::Tree;
+use unbloat_process::{Maps, Pid, environment, status_page};
+
+/// Checks every claim on every process of the tree below `root` that runs the same program as `root`. What was found,
+/// in words.
+///
+/// # Errors
+/// The first claim that does not hold, in words.
+pub fn prove(root: Pid, claims: &[Claim]) -> Result<Vec<String>, String> {
+    let program = |pid: Pid| std::fs::read_link(pid.proc("exe")).ok();
+    let wanted = program(root).ok_or_else(|| format!("process {root} cannot be looked at"))?;
+    let tree = Tree::read().map_err(|e| e.to_string())?;
+    let servers: Vec<Pid> =
+        tree.below(root).into_iter().filter(|&pid| program(pid).as_ref() == Some(&wanted)).collect();
+    let mut proofs = vec![format!("{} processes of {}", servers.len(), wanted.display())];
+    for claim in claims {
+        for &pid in &servers {
+            let proof = check(pid, claim)?;
+            if pid == root {
+                proofs.push(proof);
+            }
+        }
+    }
+    Ok(proofs)
+}
+
+fn allocator(pid: Pid) -> Result<Allocator, String> {
+    let report = inspect(pid, &Options::default()).map_err(|e| e.to_string())?;
+    report.allocator.ok_or_else(|| "its allocator is not known".to_owned())
+}
+
+fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
+    let text = |e: unbloat_process::Error| e.to_string();
+    match claim {
+        Claim::Environment(key, value) => match environment::environment(pid).map_err(text)?.get(key) {
+            Some(found) if found == value => Ok(format!("started with {key}={value}")),
+            Some(found) => Err(format!("started with {key}={found}, not {value}")),
+            None => Err(format!("started without {key}")),
+        },
+        Claim::Mapped(name) => {
+            let maps = Maps::of(pid).map_err(text)?;
+            // Libraries lie in the file system as NAME or NAME.VERSION, whatever link they were asked for by.
+            let is_it = |file: &std::path::Path| {
+                file.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name.as_str()))
+            };
+            let mapping = maps.iter().filter(|m| m.execute).filter_map(|m| m.file()).find(|file| is_it(file));
+            match mapping {
+                Some(file) => Ok(format!("{} is mapped", file.display())),
+                None => Err(format!("{name} is not mapped: is its package installed?")),
+            }
+        }
+        Claim::Policy(policy) => match status_page::read(pid).map_err(text)? {
+            None => Err(format!("has no status page, so policy {policy} cannot be proved")),
+            Some(page) => match page.text(unbloat_status_page::Text::Policy, &mut [0; 256]) {
+                found if found == policy => Ok(format!("libunbloat.so runs policy {policy}")),
+                found => Err(format!("libunbloat.so runs policy {found:?}, not {policy}")),
+            },
+        },
+        Claim::Allocator(name) => {
+            let found = allocator(pid)?;
+            match found.kind.name() == name {
+                true => Ok(found.evidence),
+                false => Err(format!("{} serves malloc, not {name}: {}", found.kind.name(), found.evidence)),
+            }
+        }
+        Claim::ArenaMax(limit) => match allocator(pid)?.settings.and_then(|settings| settings.arena_max) {
+            Some(found) if found == *limit => Ok(format!("glibc's arena_max is {found}")),
+            Some(found) => Err(format!("glibc's arena_max is {found}, not {limit}")),
+            None => Err(format!("glibc's arena_max is not set, and should be {limit}")),
+        },
+    }
+}

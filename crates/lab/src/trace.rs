@@ -1,0 +1,71 @@
+//! Memory over time of each run that counts, and what it was made of at the end of the load: for the charts.
+
+use crate::file::{FileError, Stored};
+use crate::schedule::Slot;
+use std::collections::BTreeMap;
+use std::path::Path;
+use unbloat_store::{ProcessId, Reader, RunId};
+
+/// One run over time. Times are seconds since the load began: the server's start lies before 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// Which run.
+    pub slot: Slot,
+    /// PSS of the tree in bytes, in order of time.
+    pub points: Vec<(f64, f64)>,
+    /// When the load ended and the idle tail began.
+    pub idle_at: Option<f64>,
+    /// When the server was asked to end.
+    pub stop_at: Option<f64>,
+    /// Bytes by category of the census at the end of the load, summed over the tree; each process's census is of its
+    /// RSS and is scaled to its PSS here.
+    pub made_of: BTreeMap<String, f64>,
+}
+
+/// Traces of the runs that count.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn traces(path: &Path, stored: &Stored) -> Result<Vec<Trace>, FileError> {
+    let reader = Reader::open(path)?;
+    let runs: BTreeMap<ProcessId, RunId> =
+        reader.processes()?.into_iter().filter_map(|process| Some((process.id, process.run?))).collect();
+    let mut memory: BTreeMap<RunId, BTreeMap<i64, u64>> = BTreeMap::new();
+    let mut scale: BTreeMap<ProcessId, Vec<(i64, f64)>> = BTreeMap::new();
+    for sample in reader.samples()? {
+        let (Some(&run), Some(pss)) = (runs.get(&sample.process), sample.pss_bytes) else { continue };
+        *memory.entry(run).or_default().entry(sample.time_ns).or_default() += pss;
+        if let Some(rss) = sample.rss_bytes.filter(|rss| *rss > 0) {
+            scale.entry(sample.process).or_default().push((sample.time_ns, pss as f64 / rss as f64));
+        }
+    }
+    let mut made_of: BTreeMap<RunId, BTreeMap<String, f64>> = BTreeMap::new();
+    for row in reader.census()? {
+        let Some(&run) = runs.get(&row.process) else { continue };
+        let share = scale.get(&row.process).and_then(|all| nearest(all, row.time_ns)).unwrap_or(1.0);
+        *made_of.entry(run).or_default().entry(row.category).or_default() += row.bytes as f64 * share;
+    }
+    let marks = reader.marks()?;
+    let mut traces = Vec::new();
+    for (id, result) in &stored.runs {
+        if result.excluded.is_some() {
+            continue;
+        }
+        let at = |name: &str| marks.iter().find(|m| m.run == Some(*id) && m.name == name).map(|m| m.time_ns);
+        let Some(load) = at("load") else { continue };
+        let seconds = |time_ns: i64| (time_ns - load) as f64 / 1e9;
+        let points = memory.remove(id).unwrap_or_default();
+        traces.push(Trace {
+            slot: result.slot,
+            points: points.into_iter().map(|(time, pss)| (seconds(time), pss as f64)).collect(),
+            idle_at: at("idle").map(seconds),
+            stop_at: at("stop").map(seconds),
+            made_of: made_of.remove(id).unwrap_or_default(),
+        });
+    }
+    Ok(traces)
+}
+
+fn nearest(all: &[(i64, f64)], time_ns: i64) -> Option<f64> {
+    all.iter().min_by_key(|(time, _)| time.abs_diff(time_ns)).map(|(_, share)| *share)
+}

@@ -1,0 +1,78 @@
+//! The document of `unbloat compare --json` (`docs/reference/compare.schema.json`).
+
+use super::{Experiment, sentence};
+use serde_json::{Map, Value, json};
+use unbloat_lab::analysis::{Aa, Analysis, Comparison, VariantAnalysis};
+use unbloat_lab::metric::Metric;
+
+/// Renders the document.
+#[must_use]
+pub fn document(experiment: &Experiment) -> Value {
+    let Analysis { variants, aa, blocks, warnings, settings } = experiment.analysis;
+    let recommended = sentence::recommended(experiment);
+    let deploy =
+        experiment.variants.iter().find(|v| Some(v.name.as_str()) == recommended).map(|v| v.deploy());
+    json!({
+        "schema": 1,
+        "title": experiment.plan.title,
+        "blocks": blocks,
+        "looks": settings.looks,
+        "alpha": settings.alpha(),
+        "margin": settings.margin,
+        "control": experiment.variants.first().map(|v| v.name.as_str()),
+        "variants": variants.iter().map(variant).collect::<Vec<_>>(),
+        "aa": per_metric(aa.iter().map(|(metric, aa)| (*metric, control_itself(aa)))),
+        "mde": per_metric(aa.iter().map(|(metric, aa)| (*metric, json!(aa.minimum_detectable_ratio)))),
+        "recommendation": {
+            "variant": recommended,
+            "reason": sentence::reason(experiment),
+            "deploy": deploy,
+        },
+        "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "excluded": experiment.results.iter().filter_map(|run| Some(json!({
+            "variant": experiment.variants.get(run.slot.variant).map(|v| v.name.as_str()),
+            "block": run.slot.block,
+            "why": run.excluded.as_ref()?.to_string(),
+        }))).collect::<Vec<_>>(),
+    })
+}
+
+fn variant(variant: &VariantAnalysis) -> Value {
+    json!({
+        "name": variant.name,
+        "runs": variant.runs,
+        "excluded": variant.excluded,
+        "metrics": per_metric(variant.metrics.iter().map(|(metric, comparison)| (*metric, compared(comparison)))),
+    })
+}
+
+/// Absent: not known. A ratio needs a block with both; an interval needs five.
+fn compared(comparison: &Comparison) -> Value {
+    let interval = comparison.contrast.and_then(|c| c.interval);
+    let mut fields = Map::from_iter([
+        ("median".to_owned(), json!(comparison.median)),
+        ("verdict".to_owned(), json!(comparison.verdict.name())),
+        ("values".to_owned(), json!(comparison.values.iter().map(|v| v.1).collect::<Vec<_>>())),
+    ]);
+    let optional = [
+        ("ratio", comparison.contrast.map(|c| c.ratio)),
+        ("ratio_low", interval.map(|i| i.0)),
+        ("ratio_high", interval.map(|i| i.1)),
+        ("p_adjusted", comparison.p_adjusted),
+    ];
+    fields.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))));
+    Value::Object(fields)
+}
+
+fn control_itself(aa: &Aa) -> Value {
+    json!({
+        "ratio": aa.contrast.ratio,
+        "ratio_low": aa.contrast.interval.map(|i| i.0),
+        "ratio_high": aa.contrast.interval.map(|i| i.1),
+        "p": aa.contrast.p,
+    })
+}
+
+fn per_metric(entries: impl Iterator<Item = (Metric, Value)>) -> Value {
+    Value::Object(entries.map(|(metric, value)| (metric.name().to_owned(), value)).collect())
+}

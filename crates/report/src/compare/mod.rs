@@ -1,0 +1,33 @@
+//! `unbloat compare`: the answer and its evidence, as JSON, as text and as a page.
+
+mod chart;
+mod html;
+mod json;
+mod sentence;
+mod text;
+
+pub use html::{About, html};
+pub use json::document;
+pub use sentence::{reason, recommended};
+pub use text::text;
+
+use unbloat_lab::analysis::Analysis;
+use unbloat_lab::plan::Plan;
+use unbloat_lab::recommend::Recommendation;
+use unbloat_lab::result::RunResult;
+use unbloat_lab::variant::Variant;
+
+/// Everything that is known of an experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Experiment<'a> {
+    /// What was compared.
+    pub plan: &'a Plan,
+    /// The variants, the control first.
+    pub variants: &'a [Variant],
+    /// The runs that were made.
+    pub results: &'a [RunResult],
+    /// What they show.
+    pub analysis: &'a Analysis,
+    /// What follows by the plan's rule.
+    pub recommendation: &'a Recommendation,
+}

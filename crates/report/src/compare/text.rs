@@ -1,0 +1,148 @@
+//! The comparison for a person at a terminal: the answer, the table relative to the control, and how far to trust it.
+
+use super::Experiment;
+use super::sentence::{self, value, words};
+use crate::style::{Ink, Style, wrap};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use unbloat_lab::analysis::{Comparison, VariantAnalysis, Verdict};
+use unbloat_lab::metric::Metric;
+use unbloat_lab::recommend::Recommendation;
+
+/// The columns of the table; those that no run has are left out.
+const COLUMNS: [(Metric, &str); 7] = [
+    (Metric::PssEnd, "PSS end"),
+    (Metric::PssIdle, "PSS idle"),
+    (Metric::Bloat, "bloat"),
+    (Metric::P50, "p50"),
+    (Metric::P95, "p95"),
+    (Metric::Throughput, "work/s"),
+    (Metric::CpuPerUnit, "CPU/unit"),
+];
+
+/// Renders an experiment.
+#[must_use]
+pub fn text(experiment: &Experiment, style: &Style) -> String {
+    let mut out = String::new();
+    let analysis = experiment.analysis;
+    let heading =
+        format!("{} · {} blocks · {} runs", experiment.plan.title, analysis.blocks, experiment.results.len());
+    let _ = writeln!(out, "{}\n", style.paint(Ink::Bold, &heading));
+    table(&mut out, experiment, style);
+    let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "ANSWER"));
+    let (headline, reason) = answer(experiment);
+    out.push_str(&wrap(&format!("{headline}. {reason}"), style.width, 2));
+    for (place, line) in deploy(experiment) {
+        let _ = writeln!(out, "    {place:11} {}", style.paint(Ink::Green, &line));
+    }
+    trust(&mut out, experiment, style);
+    out
+}
+
+/// The answer in a few words, and why.
+pub(super) fn answer(experiment: &Experiment) -> (String, String) {
+    let headline = match (experiment.recommendation, sentence::recommended(experiment)) {
+        (Recommendation::Use { .. }, Some(name)) => format!("Use {name}"),
+        (Recommendation::Keep { .. }, Some(name)) => format!("Keep {name}: no difference shown"),
+        _ => "Not decided".to_owned(),
+    };
+    (headline, sentence::reason(experiment))
+}
+
+/// What to put where, if anything is to be deployed.
+pub(super) fn deploy(experiment: &Experiment) -> Vec<(&'static str, String)> {
+    match experiment.recommendation {
+        Recommendation::Use { variant, .. } => {
+            experiment.variants.get(*variant).map(|v| v.deploy()).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn table(out: &mut String, experiment: &Experiment, style: &Style) {
+    let variants = &experiment.analysis.variants;
+    let columns: Vec<_> = COLUMNS
+        .iter()
+        .filter(|(metric, _)| variants.iter().any(|v| v.metrics.contains_key(metric)))
+        .collect();
+    let name_width = variants.iter().map(|v| v.name.chars().count()).max().unwrap_or(0).max(7);
+    let mut heading = format!("  {:name_width$}  {:>4}", "variant", "runs");
+    columns.iter().for_each(|(_, title)| {
+        let _ = write!(heading, "  {title:>9} ");
+    });
+    let _ = writeln!(out, "{}", style.paint(Ink::Dim, heading.trim_end()));
+    for variant in variants {
+        let _ = write!(out, "  {:name_width$}  {:>4}", variant.name, variant.runs);
+        for (metric, _) in &columns {
+            out.push_str(&cell(variant, *metric, style));
+        }
+        out.push('\n');
+    }
+    let legend = "the control in its units, the others relative to it (1.00× is the same); ✓ better, ✗ worse, = the same \
+                  within the margin: shown. Without a mark: neither a difference nor its absence is shown.";
+    out.push_str(&style.paint(Ink::Dim, &wrap(legend, style.width, 2)));
+}
+
+/// Eleven columns and a mark.
+fn cell(variant: &VariantAnalysis, metric: Metric, style: &Style) -> String {
+    let Some(comparison) = variant.metrics.get(&metric) else { return format!("  {:>9} ", "") };
+    let (mark, ink) = match comparison.verdict {
+        Verdict::Better => ('✓', Ink::Green),
+        Verdict::Worse => ('✗', Ink::Red),
+        Verdict::Same => ('=', Ink::None),
+        Verdict::Control | Verdict::NotShown => (' ', Ink::None),
+    };
+    style.paint(ink, &format!("  {:>9}{mark}", figure(metric, comparison)))
+}
+
+fn figure(metric: Metric, comparison: &Comparison) -> String {
+    match (comparison.verdict, comparison.contrast) {
+        (Verdict::Control, _) => value(metric, comparison.median),
+        (_, Some(contrast)) => format!("{:.2}×", contrast.ratio),
+        (_, None) => String::new(),
+    }
+}
+
+/// The intervals of what the rule looks at, the control against itself, and the cautions.
+fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
+    let rule = &experiment.plan.rule;
+    let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "HOW SURE"));
+    for metric in std::iter::once(rule.minimize).chain(rule.not_worse.iter().copied()) {
+        let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
+        let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", words(metric));
+        for variant in experiment.analysis.variants.iter().skip(1) {
+            let Some(comparison) = variant.metrics.get(&metric) else { continue };
+            let (Some(ratio), Some(p)) = (sentence::ratio(comparison), comparison.p_adjusted) else {
+                continue;
+            };
+            let _ = writeln!(out, "    {:20} {ratio:22} p = {p:.3}", variant.name);
+        }
+        if let Some(aa) = experiment.analysis.aa.get(&metric) {
+            let seen = aa
+                .minimum_detectable_ratio
+                .map_or("none".to_owned(), |r| format!("{:.1} %", (r - 1.0) * 100.0));
+            let _ = writeln!(
+                out,
+                "    {:20} {:.2}×, p = {:.3}; smallest difference this experiment would show: {seen}",
+                "control to itself", aa.contrast.ratio, aa.contrast.p,
+            );
+        }
+    }
+    for (why, runs) in left_out(experiment) {
+        out.push_str(&wrap(&format!("left out: {runs}: {why}"), style.width, 2));
+    }
+    for warning in &experiment.analysis.warnings {
+        out.push_str(&style.paint(Ink::Yellow, &wrap(&format!("caution: {warning}"), style.width, 2)));
+    }
+}
+
+/// Why runs are left out, each reason once, with the variants and blocks.
+pub(super) fn left_out(experiment: &Experiment) -> BTreeMap<String, String> {
+    let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for run in experiment.results {
+        let Some(why) = &run.excluded else { continue };
+        let name = experiment.variants.get(run.slot.variant).map_or("?", |v| v.name.as_str());
+        reasons.entry(why.to_string()).or_default().push(format!("{name} in block {}", run.slot.block + 1));
+    }
+    reasons.into_iter().map(|(why, runs)| (why, runs.join(", "))).collect()
+}
