@@ -6,8 +6,8 @@
 pub mod bench;
 pub mod compare;
 pub mod inspect;
-pub mod status;
 mod markup;
+pub mod status;
 pub mod style;
 
 pub use unbloat_heap::Iec;

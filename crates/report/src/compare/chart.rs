@@ -5,7 +5,6 @@ use super::Experiment;
 use super::sentence::value;
 use crate::markup::escape;
 use std::fmt::Write as _;
-use unbloat_heap::Iec;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis};
 use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::trace::Trace;
@@ -27,6 +26,13 @@ impl Scale {
         self.to.0 + share * (self.to.1 - self.to.0)
     }
 
+    /// As [`Scale::ticks`] for bytes: round numbers of MiB.
+    fn byte_ticks(self, count: usize) -> Vec<f64> {
+        const MIB: f64 = 1_048_576.0;
+        let mib = Scale { from: (self.from.0 / MIB, self.from.1 / MIB), ..self };
+        mib.ticks(count).into_iter().map(|tick| tick * MIB).collect()
+    }
+
     /// Round numbers across the scale, about `count` of them.
     fn ticks(self, count: usize) -> Vec<f64> {
         let rough = (self.from.1 - self.from.0) / count as f64;
@@ -37,6 +43,10 @@ impl Scale {
         let last = (self.from.1 / step).floor() as i64;
         (first..=last).map(|i| i as f64 * step).collect()
     }
+}
+
+fn mib(bytes: f64) -> String {
+    format!("{:.0} MiB", bytes / 1_048_576.0)
 }
 
 /// The range of values with a little room; never empty.
@@ -200,9 +210,9 @@ pub(super) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<Str
     let y = Scale { from: (0.0, highest * 1.05), to: (HEIGHT - 34.0, 10.0) };
     let mut out = String::new();
     open(&mut out, HEIGHT, "memory of the server's processes over time, by variant");
-    for tick in y.ticks(5) {
+    for tick in y.byte_ticks(5) {
         line(&mut out, (x.to.0, y.at(tick)), (x.to.1, y.at(tick)), "grid");
-        text(&mut out, x.to.0 - 8.0, y.at(tick) + 4.0, "tick end", &Iec(tick as u64).to_string());
+        text(&mut out, x.to.0 - 8.0, y.at(tick) + 4.0, "tick end", &mib(tick));
     }
     for tick in x.ticks(8) {
         text(&mut out, x.at(tick), HEIGHT - 16.0, "tick middle", &format!("{tick:.0} s"));
@@ -211,7 +221,7 @@ pub(super) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<Str
     if let Some(idle) = median(traces.iter().filter_map(|t| t.idle_at)) {
         phase(&mut out, x, idle, "idle", HEIGHT);
     }
-    for (index, variant) in experiment.variants.iter().enumerate() {
+    for index in 0..experiment.variants.len() {
         let own: Vec<&Trace> =
             traces.iter().filter(|t| t.slot.variant == index && !t.points.is_empty()).collect();
         let (mut upper, mut lower, mut middle) = (vec![], vec![], vec![]);
@@ -228,7 +238,6 @@ pub(super) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<Str
         let band: Vec<_> = upper.into_iter().chain(lower.into_iter().rev()).collect();
         path(&mut out, &band, &format!("band v{}", index % 10));
         path(&mut out, &middle, &format!("median v{}", index % 10));
-        let _ = variant;
     }
     out.push_str("</svg>");
     Some(out)
@@ -246,6 +255,9 @@ fn last_before(points: &[(f64, f64)], time: f64) -> Option<f64> {
     inside.then(|| points.get(after.checked_sub(1)?).map(|p| p.1)).flatten()
 }
 
+/// One variant's index, name and runs, as points of memory and cost.
+type Cloud<'a> = (usize, &'a str, Vec<(f64, f64)>);
+
 /// Memory against what it costs: each run a dot, each variant's medians a ring, the frontier a line.
 pub(super) fn trade_off(experiment: &Experiment) -> Option<String> {
     const HEIGHT: f64 = 360.0;
@@ -255,7 +267,7 @@ pub(super) fn trade_off(experiment: &Experiment) -> Option<String> {
         let (memory, cost) = (variant.metrics.get(&rule.minimize)?, variant.metrics.get(&cost)?);
         Some(memory.values.iter().zip(&cost.values).map(|(m, c)| (m.1, c.1)).collect())
     };
-    let all: Vec<(usize, &str, Vec<(f64, f64)>)> = experiment
+    let all: Vec<Cloud> = experiment
         .analysis
         .variants
         .iter()
@@ -272,8 +284,8 @@ pub(super) fn trade_off(experiment: &Experiment) -> Option<String> {
         line(&mut out, (x.to.0, y.at(tick)), (x.to.1, y.at(tick)), "grid");
         text(&mut out, x.to.0 - 8.0, y.at(tick) + 4.0, "tick end", &value(cost, tick));
     }
-    for tick in x.ticks(6) {
-        text(&mut out, x.at(tick), HEIGHT - 22.0, "tick middle", &Iec(tick as u64).to_string());
+    for tick in x.byte_ticks(6) {
+        text(&mut out, x.at(tick), HEIGHT - 22.0, "tick middle", &mib(tick));
     }
     let centers: Vec<(usize, &str, (f64, f64))> = all
         .iter()

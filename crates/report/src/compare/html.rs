@@ -8,6 +8,7 @@ use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;
 use unbloat_lab::analysis::{Comparison, Verdict};
 use unbloat_lab::metric::Metric;
+use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::trace::Trace;
 
 const BASE: &str = include_str!("../../assets/inspect.css");
@@ -80,7 +81,9 @@ fn section(out: &mut String, title: &str, note: &str, body: &str) -> fmt::Result
 
 fn answer(out: &mut String, experiment: &Experiment) -> fmt::Result {
     let (headline, reason) = text::answer(experiment);
-    write!(out, "<section class=\"answer\"><h2>{}</h2><p>{}</p>", escape(&headline), escape(&reason))?;
+    let class =
+        if matches!(experiment.recommendation, Recommendation::Use { .. }) { "answer yes" } else { "answer" };
+    write!(out, "<section class=\"{class}\"><h2>{}</h2><p>{}</p>", escape(&headline), escape(&reason))?;
     let deploy = text::deploy(experiment);
     if !deploy.is_empty() {
         out.push_str("<dl>");
@@ -127,7 +130,7 @@ fn table(out: &mut String, experiment: &Experiment) -> fmt::Result {
     }
     let note = "The control in its units, the others as ratios; green is shown to be better, red shown to be worse, = shown \
                 to be the same within the margin. Without a mark neither a difference nor its absence is shown.";
-    write!(out, "</tbody></table></div><p class=\"quiet\">{note}</p></section>\n")
+    writeln!(out, "</tbody></table></div><p class=\"quiet\">{note}</p></section>")
 }
 
 fn cell(out: &mut String, metric: Metric, comparison: &Comparison) -> fmt::Result {
