@@ -1,5 +1,5 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
-.PHONY: demo test build
+.PHONY: demo test build matrix
 .DEFAULT_GOAL := build
 
 build:
@@ -10,3 +10,12 @@ test:
 	@scripts/deps build test apps
 	cargo test --workspace --locked
 	apps/test/run
+	@if [ "$$(id -u)" = 0 ]; then scripts/matrix $(OTHER_DEBIAN); else echo "left out, as it needs root: scripts/matrix $(OTHER_DEBIAN)"; fi
+
+# Of the two Debians that every change is tested on, the one that this machine is not.
+OTHER_DEBIAN = $(shell grep -q trixie /etc/os-release && echo bookworm || echo trixie)
+
+# The heap tests on the glibc and Ruby of Debian 11, 12, 13 and sid.
+matrix:
+	@scripts/deps build test
+	scripts/matrix

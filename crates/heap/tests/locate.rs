@@ -1,14 +1,13 @@
 //! Finding glibc's arenas in real processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::process::Command;
 use unbloat_heap::glibc::Glibc;
 use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
 fn arenas_of(compiler: Compiler) -> (Glibc, usize, usize) {
     let program = Program::build(compiler, c_program("heap"), &[]);
-    let target = Target::start_ready(Command::new(program.path()).args(["3", "2000", "4000", "3", "2"]));
+    let target = Target::start_ready(program.command().args(["3", "2000", "4000", "3", "2"]));
     let pid = Pid(target.pid());
     let maps = Maps::of(pid).unwrap();
     let glibc = Glibc::locate(pid, &maps).unwrap();

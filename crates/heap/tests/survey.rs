@@ -1,7 +1,6 @@
 //! Arenas of real processes, held against what the processes say of themselves.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::process::Command;
 use unbloat_heap::glibc::survey::{Context, Survey};
 use unbloat_heap::glibc::trim::Use;
 use unbloat_heap::glibc::{Chunk, ChunkState, Glibc, Observer};
@@ -53,7 +52,7 @@ fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
     for arguments in
         [["3", "20000", "3000", "3", "2"], ["7", "9000", "9000", "20", "0"], ["1", "50000", "120", "2", "0"]]
     {
-        let mut target = Target::start_ready(Command::new(program.path()).args(arguments));
+        let mut target = Target::start_ready(program.command().args(arguments));
         // malloc_info first: the stream that it prints to is a block of memory itself, freed afterwards.
         let text = target.ask("info");
         let mallinfo = numbers(&target.ask("mallinfo"));

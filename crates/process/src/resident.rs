@@ -20,7 +20,7 @@ const MAX_REGIONS: usize = 1 << 16;
 pub fn word_if_resident(memory: &dyn Memory, address: u64) -> Result<Option<u64>> {
     let page = address / PAGE_SIZE * PAGE_SIZE;
     if address > u64::MAX - 2 * PAGE_SIZE
-        || address % 8 != 0
+        || !address.is_multiple_of(8)
         || !memory.residency(page, PAGE_SIZE)?.is_resident(page)
     {
         return Ok(None);

@@ -1,5 +1,7 @@
 //! Building small C programs for a test.
 
+use crate::root::root;
+use crate::target_command;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,7 +29,7 @@ impl Compiler {
             Compiler::Musl => ("musl-gcc", &[]),
             Compiler::Bits32 => ("cc", &["-m32"]),
         };
-        let mut command = Command::new(program);
+        let mut command = target_command(program);
         command.args(flags);
         command
     }
@@ -48,14 +50,16 @@ impl Program {
     #[must_use]
     #[allow(clippy::unwrap_used, clippy::expect_used)]
     pub fn build(compiler: Compiler, source: &str, flags: &[&str]) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let file = directory.path().join("program.c");
-        let path = directory.path().join("program");
+        let root = root().unwrap_or_else(|| "/".into());
+        let temporary = if root == Path::new("/") { std::env::temp_dir() } else { root.join("tmp") };
+        let directory = tempfile::tempdir_in(temporary).expect("a temporary directory");
+        let inside = Path::new("/").join(directory.path().strip_prefix(&root).expect("made there"));
+        let (file, path) = (directory.path().join("program.c"), inside.join("program"));
         std::fs::write(&file, source).expect("the source can be written");
         let output = compiler
             .command()
             .args(["-O1", "-pthread", "-s", "-o"])
-            .args([&path, &file])
+            .args([&path, &inside.join("program.c")])
             .args(flags)
             .output()
             .unwrap_or_else(|e| panic!("{compiler:?} compiler: {e}. Run scripts/deps build test"));
@@ -63,10 +67,16 @@ impl Program {
         Program { path, _directory: directory }
     }
 
-    /// The executable.
+    /// The executable's path, where targets live.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A command that runs it where targets live.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        target_command(&self.path)
     }
 }
 
