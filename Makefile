@@ -1,5 +1,6 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
 .PHONY: demo test build matrix
+.PHONY: demo test build soak
 .DEFAULT_GOAL := build
 
 build:
@@ -19,3 +20,9 @@ OTHER_DEBIAN = $(shell grep -q trixie /etc/os-release && echo bookworm || echo t
 matrix:
 	@scripts/deps build test
 	scripts/matrix
+
+# An hour or more: fork storms, 10,000 collections with trims, CRuby's own tests under `unbloat run`.
+soak:
+	@scripts/deps build test
+	cargo build --release --locked
+	scripts/soak

@@ -49,10 +49,6 @@ pub struct ProcessStatus {
     pub trim_histogram: Vec<TrimBucket>,
     /// Page faults on memory that a trim had returned shortly before.
     pub refaults: u64,
-    /// Full collections that the runtime asked for when the server had fallen idle.
-    pub idle_collections: u64,
-    /// The longest of them, in seconds.
-    pub idle_collection_max_s: f64,
     /// Processor time of the runtime's own thread, in seconds.
     pub thread_cpu_s: f64,
     /// Open `Unbloat.suspend` blocks.
@@ -102,8 +98,6 @@ impl ProcessStatus {
             trim_max_s: seconds(Word::TrimMaxNs),
             trim_histogram: buckets.map(|(at_most_s, count)| TrimBucket { at_most_s, count }).collect(),
             refaults: page.word(Word::Refaults),
-            idle_collections: page.word(Word::IdleCollections),
-            idle_collection_max_s: seconds(Word::IdleCollectionMaxNs),
             thread_cpu_s: seconds(Word::ThreadCpuNs),
             suspended: page.word(Word::Suspended),
             fork_generation: page.word(Word::ForkGeneration),

@@ -9,7 +9,6 @@
 //! | `UNBLOAT_TRIM_INTERVAL` | seconds from the end of a trim to the next | `0.25` |
 //! | `UNBLOAT_TRIM_BUDGET` | percent of a core for trims and their page faults | `1` |
 //! | `UNBLOAT_IDLE` | seconds of idleness after which the rest is returned | `1` |
-//! | `UNBLOAT_IDLE_GC` | `1`: a full collection first, when the server has fallen idle | `0` |
 //! | `UNBLOAT_COMPACT` | `boot`, `auto`, `off` | `off` |
 //! | `UNBLOAT_WARMUP` | `1`: `Process.warmup` before the server forks | `0` |
 //! | `UNBLOAT_TRIM_THRESHOLD` | glibc's trim and mmap thresholds pinned: bytes, `off` | `1M` |
@@ -53,8 +52,6 @@ pub struct Settings<'a> {
     pub trim: Trim,
     /// How the adaptive policy is set.
     pub adaptive: adaptive::Settings,
-    /// Whether a server that has fallen idle is collected before it is trimmed.
-    pub idle_collection: bool,
     /// When to compact.
     pub compact: Compact,
     /// Whether to call `Process.warmup` before the server forks.
@@ -84,7 +81,6 @@ impl<'a> Settings<'a> {
             policy: (reader.lookup)(c"UNBLOAT_POLICY").filter(|name| !name.is_empty()),
             trim: reader.value(c"UNBLOAT_TRIM", trim, Trim::Adaptive),
             adaptive,
-            idle_collection: reader.value(c"UNBLOAT_IDLE_GC", switch, false),
             compact: reader.value(c"UNBLOAT_COMPACT", compact, Compact::Off),
             warmup: reader.value(c"UNBLOAT_WARMUP", switch, false),
             threshold_bytes: reader.value(c"UNBLOAT_TRIM_THRESHOLD", threshold, Some(1 << 20)),

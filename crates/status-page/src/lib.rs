@@ -103,10 +103,6 @@ pub enum Word {
     Hearing = 18,
     /// Processor nanoseconds used by the runtime's own thread.
     ThreadCpuNs = 19,
-    /// Full collections that the runtime asked for when the server had fallen idle.
-    IdleCollections = 20,
-    /// The longest of them, in nanoseconds.
-    IdleCollectionMaxNs = 21,
     /// First of the [`TRIM_BUCKETS`] buckets of the trim-time histogram.
     TrimHistogram = 32,
 }
@@ -336,7 +332,7 @@ mod tests {
         let texts = [Text::Policy, Text::Allocator, Text::Library, Text::Ruby, Text::Notice];
         let mut used = [false; WORDS];
         let histogram = Word::TrimHistogram as usize;
-        used[..=Word::IdleCollectionMaxNs as usize].fill(true);
+        used[..=Word::ThreadCpuNs as usize].fill(true);
         used[histogram..histogram + TRIM_BUCKETS].fill(true);
         for text in texts {
             for word in &mut used[text.first_word()..text.first_word() + text.words()] {
