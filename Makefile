@@ -1,6 +1,5 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
-.PHONY: demo test build matrix
-.PHONY: demo test build soak
+.PHONY: demo test build matrix soak
 .DEFAULT_GOAL := build
 
 build:
