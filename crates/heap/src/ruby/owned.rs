@@ -22,6 +22,8 @@ const MAX_POINTERS: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct Owned {
     windows: HashMap<u64, Vec<u32>>,
+    /// The window that pointers go into at the moment: neighbors mostly own neighbors.
+    filling: (u64, Vec<u32>),
     pointers: usize,
     /// One in `1 << sampling` addresses is looked at.
     sampling: u32,
@@ -38,7 +40,8 @@ impl Owned {
             return;
         }
         let place = (pointer % WINDOW_BYTES / ALIGNMENT) as u32;
-        self.windows.entry(pointer / WINDOW_BYTES).or_default().push(u32::from(code) << PLACE_BITS | place);
+        self.fill(pointer / WINDOW_BYTES);
+        self.filling.1.push(u32::from(code) << PLACE_BITS | place);
         self.pointers += 1;
         if self.pointers > MAX_POINTERS {
             self.halve();
@@ -78,8 +81,17 @@ impl Owned {
         self.sampling == 0 || hash >> (64 - self.sampling) == 0
     }
 
+    fn fill(&mut self, window: u64) {
+        if self.filling.0 != window {
+            let next = (window, self.windows.remove(&window).unwrap_or_default());
+            let (window, entries) = std::mem::replace(&mut self.filling, next);
+            self.windows.insert(window, entries);
+        }
+    }
+
     fn halve(&mut self) {
         self.sampling += 1;
+        self.fill(u64::MAX);
         let mut windows = std::mem::take(&mut self.windows);
         for (window, entries) in &mut windows {
             let address = |entry: u32| window * WINDOW_BYTES + u64::from(entry) % PLACES as u64 * ALIGNMENT;
@@ -91,6 +103,7 @@ impl Owned {
     }
 
     fn lay_out(&mut self, window: u64) {
+        self.fill(u64::MAX);
         self.open = Some(window);
         self.places.clear();
         let Some(entries) = self.windows.get(&window) else { return };
@@ -98,5 +111,36 @@ impl Owned {
         for &entry in entries.iter().rev() {
             self.places[entry as usize % PLACES] = (entry >> PLACE_BITS) as u8;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_belongs_to_the_first_that_points_at_it() {
+        let mut owned = Owned::default();
+        let far = 5 * WINDOW_BYTES + 4096;
+        for (pointer, code) in [(0x1000, 5), (far, 7), (0x1000, 8), (0x2008, 5), (far + 16, 31)] {
+            owned.insert(pointer, code);
+        }
+        for (user, bytes) in [(0x1000, 100), (0x1010, 1), (0x2008, 1), (far, 40), (far + 16, 2)] {
+            owned.chunk(user, bytes);
+        }
+        let found = [5, 7, 8, 31].map(|code| owned.bytes()[code]);
+        assert_eq!((found, owned.share()), ([100, 40, 0, 2], None));
+    }
+
+    #[test]
+    fn too_many_pointers_become_a_sample_whose_sum_is_close() {
+        let mut owned = Owned::default();
+        let count = 2 * MAX_POINTERS as u64 + 1000;
+        (0..count).for_each(|i| owned.insert(i * 48, 5));
+        assert!(owned.pointers <= MAX_POINTERS);
+        (0..count).for_each(|i| owned.chunk(i * 48, 40));
+        let (found, all) = (owned.bytes()[5] as f64, (count * 40) as f64);
+        assert!((found / all - 1.0).abs() < 0.01, "{found} of {all}");
+        assert_eq!(owned.share(), Some(0.25));
     }
 }

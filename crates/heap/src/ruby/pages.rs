@@ -8,7 +8,7 @@
 use super::layout::{IN_TOMB, PAGE_HEAD_BYTES, PAGE_LAYOUTS, PageLayout, RVALUE_BYTES};
 use super::words::{half, half_word, word};
 use std::ops::Range;
-use unbloat_process::{Mapping, Maps, Memory, PAGE_SIZE, Result};
+use unbloat_process::{Backing, Mapping, Maps, Memory, PAGE_SIZE, Result};
 
 /// What one question about residency covers at most.
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -67,18 +67,41 @@ impl HeapPages {
             Some(layout) => std::slice::from_ref(layout),
             None => &PAGE_LAYOUTS,
         };
+        // From 3.1 on pages have mappings of their own, so the program break, where much of malloc's memory is, holds none;
+        // unless that Ruby was built without mmap.
+        let found = match layouts.iter().all(|layout| layout.pool.is_some()) {
+            true => Self::best(memory, maps, layouts, |m| m.backing != Backing::Brk)?,
+            false => None,
+        };
+        match found {
+            Some(found) => Ok(Some(found)),
+            None => Self::best(memory, maps, layouts, |_| true),
+        }
+    }
+
+    /// The pages in the mappings in question, of the layout that fits most.
+    fn best(
+        memory: &dyn Memory,
+        maps: &Maps,
+        layouts: &[PageLayout],
+        within: impl Fn(&Mapping) -> bool,
+    ) -> Result<Option<Self>> {
         let step = layouts.iter().map(|l| l.page_bytes).min().unwrap_or(PAGE_SIZE);
         let mut found: Vec<HeapPages> =
             layouts.iter().map(|&layout| HeapPages { layout, pages: Vec::new() }).collect();
         let mut candidates = Vec::with_capacity(BATCH);
-        each_resident_address(memory, maps, step, |address| {
-            candidates.push(address);
-            if candidates.len() == BATCH {
-                check(memory, maps, &candidates, &mut found)?;
-                candidates.clear();
+        for window in windows(maps, within) {
+            let residency = memory.residency(window.start, window.end - window.start)?;
+            for run in residency.resident_runs() {
+                for address in (run.start.next_multiple_of(step)..run.end).step_by(step as usize) {
+                    candidates.push(address);
+                    if candidates.len() == BATCH {
+                        check(memory, maps, &candidates, &mut found)?;
+                        candidates.clear();
+                    }
+                }
             }
-            Ok(())
-        })?;
+        }
         check(memory, maps, &candidates, &mut found)?;
         // The first of equals, since the strictest shapes come first.
         let best = found.into_iter().rev().max_by_key(|found| found.pages.len());
@@ -91,35 +114,15 @@ impl HeapPages {
     }
 }
 
-/// Calls `take` with every multiple of `step` whose page is resident private anonymous memory.
-fn each_resident_address(
-    memory: &dyn Memory,
-    maps: &Maps,
-    step: u64,
-    mut take: impl FnMut(u64) -> Result<()>,
-) -> Result<()> {
-    for window in windows(maps) {
-        let residency = memory.residency(window.start, window.end - window.start)?;
-        for run in residency.resident_runs() {
-            let mut at = run.start.next_multiple_of(step);
-            while at < run.end {
-                take(at)?;
-                at += step;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Where heap pages can lie: a heap page's mapping may be smaller than the heap page that starts in it, never unaligned.
 fn may_hold_pages(mapping: &Mapping) -> bool {
     mapping.is_private_anonymous() && mapping.read
 }
 
 /// The mappings in question, several small neighbors in one window: a Ruby process has thousands of them.
-fn windows(maps: &Maps) -> Vec<Range<u64>> {
+fn windows(maps: &Maps, within: impl Fn(&Mapping) -> bool) -> Vec<Range<u64>> {
     let mut windows: Vec<Range<u64>> = Vec::new();
-    for mapping in maps.iter().filter(|m| may_hold_pages(m)) {
+    for mapping in maps.iter().filter(|m| may_hold_pages(m) && within(m)) {
         let mut at = mapping.start;
         while at < mapping.end {
             let end = (at / WINDOW_BYTES + 1).saturating_mul(WINDOW_BYTES).min(mapping.end);
