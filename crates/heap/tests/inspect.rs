@@ -8,9 +8,7 @@ use unbloat_process::Pid;
 use unbloat_test_support::{Compiler, Program, Target, c_program, system_library};
 
 fn inspected(target: &Target) -> ProcessReport {
-    let report = inspect(Pid(target.pid()), &Options::default()).unwrap();
-    println!("{:?} {:#?} {:?}", report.allocator, report.census, report.notes);
-    report
+    inspect(Pid(target.pid()), &Options::default()).unwrap()
 }
 
 fn heap_program(command: &mut Command) -> Target {
@@ -75,5 +73,66 @@ fn statically_linked_programs() {
         assert_complete(&report);
         let allocator = report.allocator.unwrap();
         assert_eq!((allocator.kind, allocator.arenas.len()), (AllocatorKind::Glibc, 4), "{compiler:?}");
+    }
+}
+
+#[test]
+fn stopping_the_target_settles_everything() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut target = heap_program(&mut Command::new(program.path()));
+    target.ask("churn");
+    let report = inspect(Pid(target.pid()), &Options { stop: true, ..Options::default() }).unwrap();
+    assert!(report.stopped > std::time::Duration::ZERO);
+    assert_eq!(report.census.bytes(Category::Unsettled), 0);
+    assert!(target.ask("live").contains(' '), "it goes on");
+}
+
+/// Reading must not give the parent copies of the pages that it shares with its child.
+#[test]
+fn proportional_bytes_sum_to_pss_and_pages_stay_shared() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut target = heap_program(&mut Command::new(program.path()));
+    // The child goes with its parent: it waits for a signal that the kernel sends when its parent ends.
+    target.ask("fork");
+    let options = Options { proportional: true, ..Options::default() };
+    let report = inspect(Pid(target.pid()), &options).unwrap();
+    assert_eq!(report.proportional.unwrap().total(), report.pss_bytes.unwrap());
+    let (pss, rss) = (report.pss_bytes.unwrap(), report.rss_bytes);
+    assert!(pss < rss * 3 / 5, "{pss} of {rss}: reading un-shared pages");
+}
+
+#[test]
+fn damage_is_said_and_bounded() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut target = heap_program(&mut Command::new(program.path()));
+    target.ask("corrupt");
+    let report = inspected(&target);
+    assert_complete(&report);
+    let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
+    assert_eq!(codes, ["heap-damaged"]);
+    let unsettled = report.census.bytes(Category::Unsettled);
+    assert!((16..64 << 10).contains(&unsettled), "{unsettled}");
+}
+
+#[test]
+fn programs_that_cannot_be_read_say_what_they_are() {
+    let program = Program::build(Compiler::Musl, c_program("idle"), &[]);
+    let report = inspected(&Target::start_ready(&mut Command::new(program.path())));
+    assert_complete(&report);
+    assert_eq!(report.allocator.unwrap().kind, AllocatorKind::Musl);
+
+    assert!(inspect(Pid(i32::MAX), &Options::default()).unwrap_err().to_string().contains("does not exist"));
+
+    let mut ended = Command::new("true").spawn().unwrap();
+    let pid = Pid(ended.id() as i32);
+    while unbloat_process::Status::of(pid).unwrap().kind != unbloat_process::Kind::Zombie {
+        std::thread::yield_now();
+    }
+    let report = inspect(pid, &Options::default()).unwrap();
+    assert_eq!((report.notes[0].code, report.census.total()), ("zombie", 0));
+    ended.wait().unwrap();
+
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        assert_eq!(inspect(Pid(2), &Options::default()).unwrap().notes[0].code, "kernel-thread");
     }
 }

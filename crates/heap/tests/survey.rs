@@ -30,7 +30,7 @@ fn survey(pid: i32) -> (Survey, Live) {
     let memory = LiveMemory::of(pid).unwrap();
     let mut live = Live::default();
     let threads = unbloat_process::threads(pid).unwrap();
-    let context = Context { maps: &maps, threads: &threads, claims: &[] };
+    let context = Context { stop: None, maps: &maps, threads: &threads, claims: &[] };
     let survey = Survey::take(&glibc, &memory, context, &mut live).unwrap();
     (survey, live)
 }

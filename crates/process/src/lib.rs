@@ -10,6 +10,7 @@
 //! | [`status`] | what the kernel counts of it: kind, RSS, PSS, USS |
 //! | [`tree`] | which processes exist, and who is whose parent |
 //! | [`threads`] | its threads |
+//! | [`stop`] | stopping them for a moment |
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
@@ -37,6 +38,7 @@ pub mod resident;
 pub mod signal;
 pub mod status;
 pub mod status_page;
+pub mod stop;
 pub mod synthetic;
 pub mod threads;
 pub mod tree;
@@ -48,7 +50,8 @@ pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
 pub use resident::ResidentOnly;
-pub use status::{Kind, Rollup, Status};
+pub use status::{Kind, PssParts, Rollup, Status};
+pub use stop::Stopped;
 pub use synthetic::SyntheticMemory;
 pub use threads::{Thread, threads};
 pub use tree::Tree;

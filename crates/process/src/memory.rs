@@ -3,13 +3,20 @@
 //! Everything that walks a heap reads through the [`Memory`] trait, so that a walk can be tested on a heap that a test
 //! has made up. The live implementation uses `process_vm_readv(2)`: no stop, no trace, one copy.
 //!
+//! **The fork trap**: `process_vm_readv` pins the pages that it reads, and since Linux 5.19 pinning a page that fork made
+//! two processes share gives the target a copy of its own (`gup_must_unshare`, mm/gup.c): reading a forked worker would
+//! make it grow by all that it still shares. `/proc/PID/mem` does not pin and leaves pages shared, but copies twice. So
+//! it is used exactly for processes that share anonymous pages.
+//!
 //! **The zero-page trap**: reading an anonymous page that is not present makes the kernel map the shared zero page
 //! there. RSS stays, but the pagemap then says "present". So ask [`crate::pages`] first and read resident pages only;
 //! [`Memory::read_resident`] does both.
 
 use crate::{Error, PAGE_SIZE, Pid, Residency, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use std::fs::File;
 use std::io::IoSliceMut;
+use std::os::unix::fs::FileExt as _;
 
 /// The largest number of ranges that one `process_vm_readv` takes (`UIO_MAXIOV`, `include/uapi/linux/uio.h`).
 const MAX_RANGES: usize = 1024;
@@ -71,6 +78,8 @@ pub trait Memory {
 pub struct LiveMemory {
     pid: Pid,
     pages: crate::PageMap,
+    /// `/proc/PID/mem`, if reading otherwise would un-share pages.
+    file: Option<File>,
 }
 
 impl LiveMemory {
@@ -79,7 +88,10 @@ impl LiveMemory {
     /// # Errors
     /// The process is gone, or may not be read.
     pub fn of(pid: Pid) -> Result<Self> {
-        Ok(LiveMemory { pid, pages: crate::PageMap::of(pid)? })
+        let pages = crate::PageMap::of(pid)?;
+        let open = || File::open(pid.proc("mem")).map_err(|e| Error::from_io(pid, "the memory", e));
+        let file = if shares_pages(pid, &pages)? { Some(open()?) } else { None };
+        Ok(LiveMemory { pid, pages, file })
     }
 
     /// Whose memory it is.
@@ -94,9 +106,12 @@ impl LiveMemory {
         self.pages.tells_zero_pages()
     }
 
-    /// One `process_vm_readv`: consecutive bytes of `buffer` from the given ranges. Returns the bytes read, which are
-    /// fewer when a range is not readable.
+    /// Consecutive bytes of `buffer` from the given ranges. Returns the bytes read, which are fewer when a range is not
+    /// readable.
     fn vectored(&self, ranges: &[RemoteIoVec], buffer: &mut [u8]) -> Result<usize> {
+        if let Some(file) = &self.file {
+            return Ok(read_file(file, ranges, buffer));
+        }
         let pid = nix::unistd::Pid::from_raw(self.pid.0);
         match process_vm_readv(pid, &mut [IoSliceMut::new(buffer)], ranges) {
             Ok(read) => Ok(read),
@@ -104,6 +119,39 @@ impl LiveMemory {
             Err(errno) => Err(Error::from_io(self.pid, "the memory", errno.into())),
         }
     }
+}
+
+/// Reads range after range until one fails.
+fn read_file(file: &File, ranges: &[RemoteIoVec], buffer: &mut [u8]) -> usize {
+    let mut done = 0;
+    for range in ranges {
+        let Some(part) = buffer.get_mut(done..done + range.len) else { break };
+        let mut read = 0;
+        while read < part.len() {
+            match file.read_at(&mut part[read..], (range.base + read) as u64) {
+                Ok(0) | Err(_) => return done + read,
+                Ok(more) => read += more,
+            }
+        }
+        done += read;
+    }
+    done
+}
+
+/// Whether the process shares any page of its private anonymous memory with another.
+fn shares_pages(pid: Pid, pages: &crate::PageMap) -> Result<bool> {
+    const STRIDE_BYTES: u64 = 64 << 20;
+    for mapping in crate::Maps::of(pid)?.iter().filter(|mapping| mapping.is_private_anonymous()) {
+        let mut at = mapping.start;
+        while at < mapping.end {
+            let len = STRIDE_BYTES.min(mapping.end - at);
+            if pages.shares_any(at, len)? {
+                return Ok(true);
+            }
+            at += len;
+        }
+    }
+    Ok(false)
 }
 
 impl Memory for LiveMemory {

@@ -262,6 +262,15 @@ impl PageMap {
         Ok(residency)
     }
 
+    /// Whether a resident anonymous page of the range is mapped by another process, too.
+    pub(crate) fn shares_any(&self, start: u64, len: u64) -> Result<bool> {
+        if self.residency(start, len)?.anonymous_bytes() == 0 {
+            return Ok(false);
+        }
+        let pages = self.residency_with_sharing(start, len)?.pages;
+        Ok(pages.iter().any(|page| page & (RESIDENT | FILE | EXCLUSIVE) == RESIDENT))
+    }
+
     fn scan(&self, start: u64, len: u64) -> nix::Result<Residency> {
         let mut residency = Residency::none(start, len);
         let mut regions = [PageRegion::default(); REGIONS];

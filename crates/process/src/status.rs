@@ -98,6 +98,21 @@ pub struct Rollup {
     pub uss_bytes: u64,
     /// Swapped out.
     pub swap_bytes: u64,
+    /// Resident anonymous memory.
+    pub anonymous_bytes: u64,
+    /// Proportional: of anonymous memory, of files, of shared memory. Absent before Linux 5.4.
+    pub pss_parts: Option<PssParts>,
+}
+
+/// The proportional bytes by what backs them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PssParts {
+    /// Anonymous memory.
+    pub anonymous_bytes: u64,
+    /// Files.
+    pub file_bytes: u64,
+    /// Shared memory.
+    pub shared_memory_bytes: u64,
 }
 
 impl Rollup {
@@ -110,11 +125,21 @@ impl Rollup {
     }
 
     fn parse(text: &str) -> Self {
-        let bytes = |name: &str| {
+        let known = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.and_then(|value| kib(value.trim())).unwrap_or(0)
+            value.and_then(|value| kib(value.trim()))
+        };
+        let bytes = |name: &str| known(name).unwrap_or(0);
+        let parts = || {
+            Some(PssParts {
+                anonymous_bytes: known("Pss_Anon")?,
+                file_bytes: known("Pss_File")?,
+                shared_memory_bytes: known("Pss_Shmem")?,
+            })
         };
         Rollup {
+            anonymous_bytes: bytes("Anonymous"),
+            pss_parts: parts(),
             rss_bytes: bytes("Rss"),
             pss_bytes: bytes("Pss"),
             uss_bytes: bytes("Private_Clean") + bytes("Private_Dirty"),

@@ -22,6 +22,15 @@ pub struct Thread {
 /// # Errors
 /// The process is gone.
 pub fn threads(pid: Pid) -> Result<Vec<Thread>> {
+    let thread = |tid| Thread { tid, name: status::name(tid).ok(), robust_list: robust_list(tid) };
+    Ok(tids(pid)?.into_iter().map(thread).collect())
+}
+
+/// The numbers of the threads of a process, the main thread first.
+///
+/// # Errors
+/// The process is gone.
+pub fn tids(pid: Pid) -> Result<Vec<Pid>> {
     let failed = |error| Error::from_io(pid, "the list of threads", error);
     let mut tids = Vec::new();
     for entry in std::fs::read_dir(pid.proc("task")).map_err(failed)? {
@@ -29,8 +38,7 @@ pub fn threads(pid: Pid) -> Result<Vec<Thread>> {
         tids.extend(name.to_str().and_then(|n| n.parse().ok()).map(Pid));
     }
     tids.sort_by_key(|&tid| (tid != pid, tid));
-    let thread = |tid| Thread { tid, name: status::name(tid).ok(), robust_list: robust_list(tid) };
-    Ok(tids.into_iter().map(thread).collect())
+    Ok(tids)
 }
 
 fn robust_list(tid: Pid) -> Option<u64> {

@@ -13,12 +13,14 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 static unsigned threads, chunks, keep_one_in, mapped;
 static size_t max_size;
@@ -155,8 +157,10 @@ int main(int argc, char **argv) {
             puts("churning");
         } else if (!strncmp(line, "fork", 4)) {
             pid_t child = fork();
-            if (!child)
+            if (!child) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
                 for (;;) pause();
+            }
             printf("%d\n", child);
         } else if (!strncmp(line, "corrupt", 7)) {
             for (unsigned i = chunks / 2; i < chunks; i++)

@@ -83,6 +83,7 @@ impl Program {
 /// The source of one of the C programs of this crate.
 ///
 /// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
+/// `idle`: holds some blocks and answers nothing, for any libc.
 /// `waits`: a system call of a given kind, with every register checked after it.
 ///
 /// # Panics
@@ -91,6 +92,7 @@ impl Program {
 pub fn c_program(name: &str) -> &'static str {
     match name {
         "heap" => include_str!("../c/heap.c"),
+        "idle" => include_str!("../c/idle.c"),
         "waits" => include_str!("../c/waits.c"),
         _ => panic!("there is no C program called {name}"),
     }

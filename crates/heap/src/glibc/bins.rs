@@ -49,7 +49,7 @@ pub fn follow_all(
     const HEAD: usize = 16;
     let careful = ResidentOnly::new(memory);
     let mut total = 0;
-    let usable = |list: &List| list.left > 0 && list.at >= CHUNK_HEADER && list.at % ALIGNMENT == 0;
+    let usable = |list: &List| list.left > 0 && list.at >= CHUNK_HEADER && list.at.is_multiple_of(ALIGNMENT);
     lists.retain(usable);
     while !lists.is_empty() && total < Marks::MAX {
         // The size field and the link lie side by side.

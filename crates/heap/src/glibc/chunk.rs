@@ -87,7 +87,7 @@ impl<'a> Window<'a> {
         }
         let next = address.saturating_add(size);
         if size < MIN_CHUNK
-            || size % ALIGNMENT != 0
+            || !size.is_multiple_of(ALIGNMENT)
             || head & IS_MMAPPED != 0
             || next.saturating_add(CHUNK_HEADER) > end
         {

@@ -11,8 +11,9 @@ use super::walk::{Knowledge, SpanTally, Walker};
 use super::{ArenaState, Glibc};
 use crate::model::Note;
 use std::ops::Range;
+use std::time::Duration;
 use unbloat_process::resident::word_if_resident;
-use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, ResidentOnly, Result, Thread};
+use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, Pid, ResidentOnly, Result, Stopped, Thread};
 
 /// What one arena was found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Survey {
     pub parameters: Option<ParameterValues>,
     /// The threads and their caches.
     pub caches: Caches,
+    /// How long the target was stopped.
+    pub stopped: Duration,
     /// What could not be told.
     pub notes: Vec<Note>,
 }
@@ -41,6 +44,8 @@ pub struct Survey {
 /// What a survey is told beforehand.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
+    /// Stop this process while each span is walked; `None`: stop nothing.
+    pub stop: Option<Pid>,
     /// The process's mappings.
     pub maps: &'a Maps,
     /// Its threads.
@@ -111,27 +116,47 @@ impl Survey {
         (state, spans): (ArenaState, &[LiveSpan]),
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        // What changes quickly is read as late as can be.
-        let state = glibc.reread(&ResidentOnly::new(memory), &state).unwrap_or(state);
-        let fast = glibc.fastbin_chunks(memory, &state, spans)?;
-        let merged_from = merged_from(memory, state.top, &fast)?;
         let mut arena = SurveyedArena { state, spans: Vec::new(), tally: SpanTally::default() };
         for live in spans {
-            let knowledge = Knowledge {
-                cached: &self.caches.chunks,
-                fast: &fast,
-                own: &self.caches.structures,
-                claims: context.claims,
-                top_rule: self.top_rule(live, merged_from, context.maps),
-            };
-            let mut frontier = || live.frontier(memory);
-            let tally = walker.walk(&live.span, &knowledge, &mut frontier, observer)?;
+            let stopped = context.stop.map(Stopped::all).transpose()?;
+            let tally =
+                self.walk_span(glibc, memory, context, walker, (&mut arena.state, spans, live), observer);
+            self.stopped += stopped.map_or(Duration::ZERO, Stopped::resume);
+            let tally = tally?;
             self.note_damage(&tally, live);
             arena.tally.add(&tally);
             arena.spans.push(live.range());
         }
         self.arenas.push(arena);
         Ok(())
+    }
+
+    /// Walks one span. What changes quickly is read as late as can be: the top and the fastbins right before, and the
+    /// thread caches, too, while the target is stopped.
+    fn walk_span(
+        &mut self,
+        glibc: &Glibc,
+        memory: &dyn Memory,
+        context: Context<'_>,
+        walker: &mut Walker<'_>,
+        (state, spans, live): (&mut ArenaState, &[LiveSpan], &LiveSpan),
+        observer: &mut dyn Observer,
+    ) -> Result<SpanTally> {
+        if let Ok(again) = glibc.reread(&ResidentOnly::new(memory), state) {
+            *state = again;
+        }
+        let fast = glibc.fastbin_chunks(memory, state, spans)?;
+        if context.stop.is_some() {
+            self.caches.reread(glibc, memory)?;
+        }
+        let knowledge = Knowledge {
+            cached: &self.caches.chunks,
+            fast: &fast,
+            own: &self.caches.structures,
+            claims: context.claims,
+            top_rule: self.top_rule(live, merged_from(memory, state.top, &fast)?, context.maps),
+        };
+        walker.walk(&live.span, &knowledge, &mut || live.frontier(memory), observer)
     }
 
     fn spans(

@@ -10,7 +10,7 @@
 //! too small). List `i` of the first 64 has chunks of 32 + 16 `i` bytes; a list's head is not mangled, its links are.
 
 use super::bins::{List, follow_all};
-use super::layout::{ALIGNMENT, MIN_CHUNK};
+use super::layout::{ALIGNMENT, CHUNK_HEADER, MIN_CHUNK};
 use super::marks::Marks;
 use super::threads::ThreadState;
 use super::{Glibc, threads};
@@ -100,6 +100,8 @@ pub struct Caches {
     pub chunks: Marks,
     /// The chunks of the caches' structures.
     pub structures: Marks,
+    /// Sorted ranges in which chunks lie.
+    spans: Vec<Range<u64>>,
 }
 
 impl Caches {
@@ -115,26 +117,31 @@ impl Caches {
         spans: &[Range<u64>],
     ) -> Result<Self> {
         let careful = ResidentOnly::new(memory);
-        let inside = |address: u64| {
-            let next = spans.partition_point(|span| span.end <= address);
-            spans.get(next).is_some_and(|span| span.start <= address)
-        };
-        let is_cache = |address| inside(address) && structure(&careful, address).is_some();
+        let is_cache = |address| inside(spans, address) && structure(&careful, address).is_some();
         let threads = threads::read(&careful, threads, arenas, &is_cache)?;
-        let mut lists = Vec::new();
-        let mut structures = Vec::new();
-        for (owner, thread) in threads.iter().enumerate() {
+        let mut caches = Caches { threads, spans: spans.to_vec(), ..Caches::default() };
+        caches.reread(glibc, memory)?;
+        Ok(caches)
+    }
+
+    /// Reads again what the caches hold.
+    ///
+    /// # Errors
+    /// The process is gone or may not be read.
+    pub fn reread(&mut self, glibc: &Glibc, memory: &dyn Memory) -> Result<()> {
+        let careful = ResidentOnly::new(memory);
+        let (mut lists, mut structures, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        for (owner, thread) in self.threads.iter().enumerate() {
             let Some((address, parsed)) = thread.cache.and_then(|at| Some((at, structure(&careful, at)?)))
             else {
                 continue;
             };
-            structures.push(address - 16);
+            structures.push(address - CHUNK_HEADER);
             lists.extend(parsed.into_iter().map(|list| List { owner, ..list }));
         }
-        let mut held = vec![(0, 0); threads.len()];
-        let mut chunks = Vec::new();
+        let mut held = vec![(0, 0); self.threads.len()];
         follow_all(memory, glibc.mangles_links(), lists, |owner, chunk, size| {
-            let fits = inside(chunk) && chunks.len() < Marks::MAX;
+            let fits = inside(&self.spans, chunk) && chunks.len() < Marks::MAX;
             if let Some((count, bytes)) = held.get_mut(owner).filter(|_| fits) {
                 chunks.push(chunk);
                 *count += 1;
@@ -142,7 +149,8 @@ impl Caches {
             }
             fits
         })?;
-        Ok(Caches { threads, held, chunks: Marks::new(chunks), structures: Marks::new(structures) })
+        (self.held, self.chunks, self.structures) = (held, Marks::new(chunks), Marks::new(structures));
+        Ok(())
     }
 
     /// The threads of an arena, with what their caches hold (from any arena).
@@ -164,6 +172,11 @@ impl Caches {
     pub fn unknown(&self) -> Vec<Pid> {
         self.threads.iter().filter(|thread| thread.arena.is_none()).map(|thread| thread.tid).collect()
     }
+}
+
+fn inside(spans: &[Range<u64>], address: u64) -> bool {
+    let next = spans.partition_point(|span| span.end <= address);
+    spans.get(next).is_some_and(|span| span.start <= address)
 }
 
 /// The lists of the cache at an address, if one can be there.

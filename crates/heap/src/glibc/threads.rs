@@ -152,7 +152,7 @@ fn most(votes: HashMap<i64, usize>) -> Option<i64> {
 }
 
 fn stack_around(head: u64, block: u64, size: u64) -> Option<Range<u64>> {
-    let aligned = block % PAGE_SIZE == 0 && size % PAGE_SIZE == 0 && block != 0;
+    let aligned = block.is_multiple_of(PAGE_SIZE) && size.is_multiple_of(PAGE_SIZE) && block != 0;
     let end = block.checked_add(size)?;
     (aligned && (block..end).contains(&head)).then_some(block..end)
 }
@@ -170,7 +170,7 @@ fn words_at(memory: &dyn Memory, heads: &[u64], place: Option<i64>) -> Result<Ve
 
 /// Whether an address can be a cache's structure: the user memory of a chunk of its size.
 pub(super) fn may_be_cache(memory: &dyn Memory, address: u64) -> Option<CacheLayout> {
-    let plausible = address % ALIGNMENT == 0 && address > PAGE_SIZE;
+    let plausible = address.is_multiple_of(ALIGNMENT) && address > PAGE_SIZE;
     let head = plausible.then(|| memory.word(address - WORD).ok()).flatten()?;
     CacheLayout::of_chunk_size(head & !FLAGS)
 }

@@ -189,7 +189,7 @@ fn check(window: &Window<'_>, from: u64, ends: Frontier) -> Option<Break> {
     }
     // The top was passed by: it has moved since it was asked for.
     let passed = ends.top.is_some_and(|top| top < at && top >= from);
-    passed.then(|| Break { address: at, words: [0; 2] })
+    passed.then_some(Break { address: at, words: [0; 2] })
 }
 
 /// Whether chunks follow each other from `at` on.

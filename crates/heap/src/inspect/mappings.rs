@@ -69,7 +69,7 @@ impl Images {
         let inodes: HashSet<u64> = executable.map(|m| m.inode).collect();
         let mut zero_data = Vec::new();
         for mapping in first_mappings(maps).filter(|m| inodes.contains(&m.inode)) {
-            let last = maps.iter().filter(|m| m.inode == mapping.inode && m.file() == mapping.file()).last();
+            let last = maps.iter().rfind(|m| m.inode == mapping.inode && m.file() == mapping.file());
             let Some(follows) = last.and_then(|last| maps.find(last.end)).filter(|m| m.file().is_none())
             else {
                 continue;

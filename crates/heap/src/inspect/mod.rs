@@ -6,6 +6,7 @@
 
 mod mappings;
 mod program;
+mod proportional;
 mod ruby;
 
 use crate::allocator::Found;
@@ -142,7 +143,8 @@ impl Inspection<'_> {
         }
         if let Some(glibc) = glibc {
             let threads = unbloat_process::threads(self.pid)?;
-            let context = Context { maps: &maps, threads: &threads, claims: &claims };
+            let stop = self.options.stop.then_some(self.pid);
+            let context = Context { stop, maps: &maps, threads: &threads, claims: &claims };
             let survey = Survey::take(&glibc, &memory, context, &mut observers)?;
             stacks = survey.caches.threads.iter().filter_map(|thread| thread.stack.clone()).collect();
             self.add_survey(survey, &mut taken, &mut allocator);
@@ -170,6 +172,7 @@ impl Inspection<'_> {
             allocator.settings = survey.parameters.map(|values| values.settings(cores));
             allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
         }
+        self.report.stopped = survey.stopped;
         self.report.notes.extend(survey.notes);
     }
 
@@ -205,6 +208,9 @@ impl Inspection<'_> {
                 self.report.pss_bytes = Some(rollup.pss_bytes);
                 self.report.uss_bytes = Some(rollup.uss_bytes);
                 self.report.swap_bytes = Some(rollup.swap_bytes);
+                let parts = rollup.pss_parts.filter(|_| self.options.proportional);
+                self.report.proportional =
+                    parts.and_then(|parts| proportional::share_out(&self.report.census, parts));
             }
             Err(error) => self.report.note("no-pss", format!("PSS and USS are missing: {error}.")),
         }

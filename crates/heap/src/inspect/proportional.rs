@@ -1,0 +1,68 @@
+//! The census by proportional bytes.
+//!
+//! The kernel tells the proportional bytes of a process by what backs them: anonymous memory, files, shared memory
+//! (`smaps_rollup`, Linux 5.4 and newer). Each category is of one of the three, and gets its share of that part by its
+//! resident bytes. So the sum is the PSS to the byte; within a part it is taken that all categories are shared alike.
+
+use crate::model::{Category, Census};
+use unbloat_process::PssParts;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Anonymous,
+    File,
+    SharedMemory,
+}
+
+fn part_of(category: Category) -> Part {
+    match category {
+        Category::LibrariesShared | Category::MappedFiles => Part::File,
+        Category::SharedMemory => Part::SharedMemory,
+        _ => Part::Anonymous,
+    }
+}
+
+/// Shares the proportional bytes out. `None` if a part has bytes but the census has no category for it.
+pub(super) fn share_out(census: &Census, parts: PssParts) -> Option<Census> {
+    let mut shared = Census::default();
+    for (part, bytes) in [
+        (Part::Anonymous, parts.anonymous_bytes),
+        (Part::File, parts.file_bytes),
+        (Part::SharedMemory, parts.shared_memory_bytes),
+    ] {
+        let resident: Vec<_> = census.iter().filter(|(category, _)| part_of(*category) == part).collect();
+        let mut resident_left: u64 = resident.iter().map(|(_, bytes)| bytes).sum();
+        let mut left = bytes;
+        if resident_left == 0 && left > 0 {
+            return None;
+        }
+        for (category, bytes) in resident {
+            // Of what is left, so that rounding leaves nothing over.
+            let share = (u128::from(left) * u128::from(bytes) / u128::from(resident_left)) as u64;
+            shared.add(category, share);
+            (left, resident_left) = (left - share, resident_left - bytes);
+        }
+    }
+    Some(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_to_rounding() {
+        let mut census = Census::default();
+        census.add(Category::MallocLive, 1000);
+        census.add(Category::MallocStranded, 333);
+        census.add(Category::ThreadStacks, 7);
+        census.add(Category::LibrariesShared, 4096);
+        let parts = PssParts { anonymous_bytes: 801, file_bytes: 5, shared_memory_bytes: 0 };
+        let shared = share_out(&census, parts).unwrap();
+        assert_eq!(shared.total(), 806);
+        assert_eq!(shared.bytes(Category::LibrariesShared), 5);
+        assert_eq!(shared.bytes(Category::MallocLive), 597);
+        assert_eq!(share_out(&census, PssParts { shared_memory_bytes: 1, ..parts }), None);
+    }
+}
