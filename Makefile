@@ -1,5 +1,5 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
-.PHONY: demo test build matrix soak
+.PHONY: demo test build matrix soak bench
 .DEFAULT_GOAL := build
 
 build:
@@ -25,3 +25,9 @@ soak:
 	@scripts/deps build test
 	cargo build --release --locked
 	scripts/soak
+
+# Hours: every measurement of bench/ beside its peers. Each can be run by itself.
+bench:
+	@scripts/deps build test apps bench
+	cargo build --release --locked
+	@for script in bench/*; do [ ! -f "$$script" ] || [ ! -x "$$script" ] || { echo "$$script" && "$$script"; } || exit 1; done
