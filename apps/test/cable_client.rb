@@ -45,10 +45,12 @@ class CableClient
     @driver.text(JSON.generate(command: command, identifier: IDENTIFIER, **more))
   end
 
-  # Reads until a message fits, and takes it.
+  # Reads until a message fits, and takes it. The server's pings alone do not count.
   def wait(&fits)
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE
     until (index = @messages.index(&fits))
-      @socket.wait_readable(PATIENCE) or raise "nothing fitting within #{PATIENCE} s, only #{@messages}"
+      left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      (left.positive? && @socket.wait_readable(left)) or raise "nothing fitting within #{PATIENCE} s, only #{@messages}"
       @driver.parse(@socket.readpartial(1 << 16))
     end
     @messages.delete_at(index)
