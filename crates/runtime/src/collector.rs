@@ -139,10 +139,9 @@ fn on_event() {
     MAJORS.store(majors, Ordering::Relaxed);
     page::set(Word::GcCount, count);
     page::set(Word::GcMajorCount, majors);
-    if WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::AcqRel) {
-        if let Some(job) = JOB.get() {
-            job.request();
-        }
+    let wanted = WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::AcqRel);
+    if let Some(job) = JOB.get().filter(|_| wanted) {
+        job.request();
     }
     worker::wake();
 }

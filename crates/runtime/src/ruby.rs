@@ -151,7 +151,8 @@ impl Postpone {
         }
         let register = sys::symbol(c"rb_postponed_job_register_one")?;
         // SAFETY: type as in include/ruby/debug.h up to 3.2.
-        let register = unsafe { core::mem::transmute(register) };
+        let register: unsafe extern "C" fn(u32, Job, *mut c_void) -> c_int =
+            unsafe { core::mem::transmute(register) };
         Some(Self::Register { register, job })
     }
 
