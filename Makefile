@@ -6,6 +6,11 @@ build:
 	@scripts/deps build
 	cargo build --release
 
+# A real Puma: started, kept busy, inspected, explained.
+demo: build
+	@scripts/deps demo
+	demo/run
+
 test:
 	@scripts/deps build test apps
 	cargo test --workspace --locked

@@ -31,6 +31,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Whether the reader of stdout has gone away.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    kind == Some(std::io::ErrorKind::BrokenPipe)
+}
+
 /// Prints an error with its causes to stderr, on one line, as `unbloat: thing: cause: next step`.
 pub(crate) fn report(error: &anyhow::Error) {
     // A closed stderr is nobody's problem: there is no one left to tell.

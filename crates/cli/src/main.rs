@@ -5,6 +5,8 @@
 
 mod commands;
 mod exit;
+mod targets;
+mod terminal;
 
 use clap::Parser;
 use exit::Exit;
@@ -21,6 +23,8 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),
+        // Whoever read our output has seen enough: `unbloat … | head`.
+        Err(error) if exit::is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             exit::report(&error);
             Exit::Failed.into()

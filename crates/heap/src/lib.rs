@@ -10,9 +10,12 @@ pub mod glibc;
 pub mod iec;
 pub mod inspect;
 pub mod model;
+pub mod proportion;
 pub mod ruby;
 pub mod sharing;
+pub mod together;
 pub mod verdict;
 
 pub use iec::Iec;
 pub use inspect::{Options, inspect};
+pub use together::inspect_all;

@@ -80,6 +80,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// A stable identifier for scripts.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Gone { .. } => "gone",
+            Error::NotPermitted { .. } => "not-permitted",
+            Error::Unreadable { .. } => "unreadable",
+            Error::Malformed { .. } => "malformed",
+            Error::StatusPage { .. } => "status-page",
+            Error::Io { .. } => "io",
+            Error::Absent { .. } => "absent",
+            Error::Image(_) => "image",
+        }
+    }
+
     /// Sorts an error of the kernel into what it means for a process.
     #[must_use]
     pub fn from_io(pid: Pid, what: &'static str, source: io::Error) -> Self {

@@ -252,11 +252,17 @@ impl PageMap {
     /// The process is gone.
     pub fn residency_with_sharing(&self, start: u64, len: u64) -> Result<Residency> {
         let mut residency = self.residency(start, len)?;
-        let mut entries = vec![0; residency.pages.len() * 8];
-        let read = self.read_entries(start, &mut entries)?;
-        for (page, entry) in residency.pages.iter_mut().zip(entries[..read].chunks_exact(8)) {
-            if entry[7] & 1 != 0 {
-                *page |= EXCLUSIVE;
+        let runs: Vec<_> = residency.resident_runs().collect();
+        for run in runs {
+            let mut entries = vec![0; ((run.end - run.start) / PAGE_SIZE * 8) as usize];
+            let read = self.read_entries(run.start, &mut entries)?;
+            let exclusive = |entry: &[u8]| entry[7] & 1 != 0;
+            for (page, entry) in
+                (run.start..).step_by(PAGE_SIZE as usize).zip(entries[..read].chunks_exact(8))
+            {
+                if exclusive(entry) {
+                    residency.mark(page..page + PAGE_SIZE, EXCLUSIVE);
+                }
             }
         }
         Ok(residency)

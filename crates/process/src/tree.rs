@@ -64,18 +64,21 @@ impl Tree {
     }
 
     /// The processes whose command line or short name satisfies `matches`, without those below another that does.
-    /// The calling process is left out.
+    /// The calling process is left out, and so are those above it: `sudo unbloat --name puma` names puma, too.
     #[must_use]
     pub fn roots_matching(&self, matches: impl Fn(&str) -> bool) -> Vec<Pid> {
+        let parents: HashMap<Pid, Pid> = self.entries.iter().map(|e| (e.pid, e.parent)).collect();
+        let parent = |pid: &Pid| parents.get(pid).copied();
+        let own: Vec<Pid> =
+            std::iter::successors(Some(Pid::this()), parent).take(self.entries.len() + 1).collect();
         let named: Vec<&Entry> = self
             .entries
             .iter()
-            .filter(|entry| entry.pid != Pid::this())
+            .filter(|entry| !own.contains(&entry.pid))
             .filter(|entry| {
                 matches(&entry.name) || status::command(entry.pid).is_ok_and(|command| matches(&command))
             })
             .collect();
-        let parents: HashMap<Pid, Pid> = self.entries.iter().map(|e| (e.pid, e.parent)).collect();
         let has_matching_ancestor = |entry: &Entry| {
             let mut at = entry.parent;
             (0..self.entries.len()).any(|_| {

@@ -133,14 +133,14 @@
       this.layout();
     }
 
-    /** The largest cell with which the whole heap is in view, but no smaller than 1 and no larger than 12 pixels. */
+    /** The largest cell with which all rows, captions aside, fit into the view: from 3 to 12 pixels. */
     fitting(width, height) {
       const fits = (size) => {
         const columns = this.columnsFor(size, width);
         const rows = this.groups.reduce((sum, group) => sum + Math.ceil(group.pages / columns), 0);
-        return rows * size + this.groups.length * CAPTION <= height;
+        return rows * size <= height;
       };
-      return SIZES.filter((size) => size <= 12).findLast(fits) ?? 3;
+      return SIZES.filter((size) => size >= 3 && size <= 12).findLast(fits) ?? 3;
     }
 
     columnsFor(size, width) {

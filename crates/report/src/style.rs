@@ -108,16 +108,22 @@ pub fn bar(part: u64, whole: u64, cells: usize) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
+/// Joins each number with its unit by a non-breaking space.
+#[must_use]
+pub fn bind_units(text: &str) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "%", "ms"];
+    UNITS.iter().fold(text.to_owned(), |text, unit| {
+        [" ", ".", ",", ")", ";", ":"]
+            .iter()
+            .fold(text, |text, end| text.replace(&format!(" {unit}{end}"), &format!("\u{a0}{unit}{end}")))
+    })
+}
+
 /// Breaks a text at spaces into lines of at most `width` columns, each starting with `indent` spaces. A word that is
 /// longer than a line stands alone; a number and its unit stay together.
 #[must_use]
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "%", "ms"];
-    let bound = UNITS.iter().fold(text.to_owned(), |text, unit| {
-        [" ", ".", ",", ")", ";", ":"]
-            .iter()
-            .fold(text, |text, end| text.replace(&format!(" {unit}{end}"), &format!("\u{a0}{unit}{end}")))
-    });
+    let bound = bind_units(text);
     let mut lines = vec![String::new()];
     for word in bound.split(' ').filter(|word| !word.is_empty()) {
         let full = lines.last().is_some_and(|line| {

@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod env;
+mod inspect;
 mod install;
 mod policy;
 mod run;
@@ -15,6 +16,8 @@ use clap::Subcommand;
 /// What the user asks for.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show where every resident byte of running processes is, and what to do about it.
+    Inspect(inspect::Args),
     /// Put load on a server and measure what its users feel.
     Bench(bench::Args),
     /// Start a server so that it stays lean.
@@ -36,6 +39,7 @@ pub(crate) enum Command {
 /// Runs a command and says with which status to leave.
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Inspect(args) => inspect::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args),

@@ -32,9 +32,13 @@ struct Weighed {
     finding: Finding,
 }
 
-/// The verdict on one process: the summary, then what can be done by gain, then what the rest is.
+/// The verdict on one process: the summary, then what can be done by gain, then what the rest is. Empty for a process
+/// without memory (a thread of the kernel, a zombie).
 #[must_use]
 pub fn of(report: &ProcessReport) -> Vec<Finding> {
+    if report.rss_bytes == 0 {
+        return vec![];
+    }
     let mut remedies: Vec<_> = [trimmable(report), stranded(report), cached(report), ruby_free_slots(report)]
         .into_iter()
         .chain([other_allocator(report)])

@@ -2,10 +2,10 @@
 
 use super::{advice, count, finding, percent};
 use crate::iec::Iec;
-use crate::model::{Category, Finding, Inspection, ProcessReport};
+use crate::model::{Category, Finding, Inspection, ProcessReport, RubyType};
 
-/// Workers that hold this many times what their master holds have loaded the application themselves.
-const LOADED_TWICE: u64 = 2;
+/// A worker with this many times its master's classes and modules has loaded the application itself.
+const LOADED_AGAIN: f64 = 1.5;
 
 /// Below this share of the memory that workers had from their master, packing before forking is worth a word.
 const POOR_SHARING: f64 = 0.5;
@@ -13,7 +13,7 @@ const POOR_SHARING: f64 = 0.5;
 /// The verdict on processes that belong together; empty for a single one.
 #[must_use]
 pub fn of_tree(inspection: &Inspection) -> Vec<Finding> {
-    if inspection.processes.len() < 2 {
+    if inspection.processes.len() < 2 || inspection.rss_sum_bytes() == 0 {
         return vec![];
     }
     [Some(sum(inspection)), trimmable(inspection), sharing(inspection)].into_iter().flatten().collect()
@@ -70,7 +70,6 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
         siblings.iter().map(|worker| of(worker)).sum::<u64>() / n.max(1)
     };
     let (shared, unshared) = (mean(&|w| w.1.shared_bytes), mean(&|w| w.1.unshared_bytes));
-    let own = mean(&|w| w.0.rss_bytes);
     let who =
         if n == 1 { "The worker still shares".to_owned() } else { format!("The {n} workers still share") };
     let mut text = format!(
@@ -82,12 +81,12 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
     let mut actions = vec![];
     let inherited = shared + unshared;
     let puma = master.command.contains("puma");
-    if own >= LOADED_TWICE * master.rss_bytes {
+    let loaded = mean(&|w| classes(w.0).unwrap_or(0));
+    let before = classes(master).unwrap_or(u64::MAX);
+    if loaded as f64 >= LOADED_AGAIN * before as f64 {
         text.push_str(&format!(
-            " A worker has {} resident, the master {}: the rest each worker has made on its own. If the application \
-             is loaded after the fork, load it before, and it is there once.",
-            Iec(own),
-            Iec(master.rss_bytes)
+            " A worker has {loaded} classes and modules, the master {before}: the application is loaded by each worker. \
+             Loaded before the fork, it is there once."
         ));
         actions = if puma { advice::preload() } else { vec![] };
     } else if (shared as f64) < inherited as f64 * POOR_SHARING {
@@ -96,4 +95,11 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
     }
     let text = if n == 1 { text.replace(" each", "") } else { text };
     Some(finding("tree-sharing", text, actions, None))
+}
+
+/// Classes and modules: a measure of how much code a Ruby has loaded.
+fn classes(process: &ProcessReport) -> Option<u64> {
+    let objects = &process.ruby.as_ref()?.objects;
+    let code = |ruby_type: &RubyType| matches!(ruby_type, RubyType::Class | RubyType::Module);
+    Some(objects.iter().filter(|(ruby_type, _)| code(ruby_type)).map(|(_, n)| n).sum())
 }

@@ -60,9 +60,11 @@ fn largest(inspection: &Inspection) -> Option<&ProcessReport> {
 
 fn push_process(out: &mut String, process: &ProcessReport, style: &Style) {
     push_title(out, process, style);
-    push_bar(out, &process.census, style);
-    push_findings(out, &process.verdict, style);
-    push_census(out, process, style);
+    if process.rss_bytes > 0 {
+        push_bar(out, &process.census, style);
+        push_findings(out, &process.verdict, style);
+        push_census(out, process, style);
+    }
     if let Some(allocator) = &process.allocator {
         push_allocator(out, allocator, process.threads, style);
     }
@@ -249,7 +251,7 @@ fn push_allocator(out: &mut String, allocator: &Allocator, threads: u64, style: 
     if allocator.arenas.len() > 1 {
         let attached: usize = allocator.arenas.iter().map(|arena| arena.threads.len()).sum();
         push_arena(out, &format!("all {}", allocator.arenas.len()), attached, &sum(allocator.arenas.iter()));
-        if (attached as u64) < threads {
+        if attached > 0 && (attached as u64) < threads {
             let without =
                 format!("  {} of {threads} threads have not allocated yet", threads - attached as u64);
             let _ = writeln!(out, "{}", style.paint(Ink::Dim, &without));

@@ -6,7 +6,7 @@ mod tables;
 
 use super::words::Segment;
 use crate::markup::escape;
-use crate::style::percent;
+use crate::style::{bind_units, percent};
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Census, Finding, Inspection, Note, ProcessReport};
@@ -217,11 +217,11 @@ fn legend(out: &mut String, census: &Census) -> fmt::Result {
 
 fn verdict(out: &mut String, findings: &[Finding]) -> fmt::Result {
     let Some((first, rest)) = findings.split_first() else { return Ok(()) };
-    write!(out, "<div class=\"verdict\"><h3>Verdict</h3><p>{}</p>", escape(&first.text))?;
+    write!(out, "<div class=\"verdict\"><h3>Verdict</h3><p>{}</p>", escape(&bind_units(&first.text)))?;
     actions(out, first)?;
     out.push_str("<ol>");
     for finding in rest {
-        write!(out, "<li><p>{}</p>", escape(&finding.text))?;
+        write!(out, "<li><p>{}</p>", escape(&bind_units(&finding.text)))?;
         actions(out, finding)?;
         out.push_str("</li>");
     }

@@ -1,0 +1,119 @@
+//! `unbloat inspect`: where every resident byte of running processes is.
+
+mod watch;
+
+use crate::exit::{self, Exit};
+use crate::targets::Targets;
+use crate::terminal;
+use anyhow::Context as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use unbloat_heap::model::Inspection;
+use unbloat_heap::{Iec, Options};
+use unbloat_process::Pid;
+use unbloat_report::inspect::{Detail, Html, html, json, text};
+
+/// Options of `unbloat inspect`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Nothing is stopped, nothing runs inside the processes, and none of their absent memory is \
+                        touched, unless --stop is given.\n\nExample: unbloat inspect --name puma --html puma.html"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    targets: Targets,
+    /// Print one JSON document (docs/reference/inspect.schema.json); with --watch one a line.
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained page with the heap map instead of text.
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+    html: Option<PathBuf>,
+    /// Look again and again, and show what changes.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    watch: Option<Duration>,
+    /// Stop each process while its heap is copied, for a consistent picture; says how long that took.
+    #[arg(long)]
+    stop: bool,
+    /// Show every process in full, not only the largest of a tree.
+    #[arg(long)]
+    full: bool,
+    /// Say nothing on stderr but errors.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let roots = args.targets.roots()?;
+    if let Some(interval) = args.watch {
+        return watch::run(args, &roots, interval);
+    }
+    let inspection = look(args, &roots)?;
+    if let Some(file) = &args.html {
+        write_page(file, &inspection, args.quiet)?;
+    }
+    let mut stdout = std::io::stdout().lock();
+    if args.json {
+        writeln!(stdout, "{}", json(&inspection, true))?;
+    } else if args.html.is_none() && !inspection.processes.is_empty() {
+        let detail = if args.full { Detail::Every } else { Detail::Largest };
+        write!(stdout, "{}", text(&inspection, detail, &terminal::style()))?;
+    }
+    Ok(status(args, &inspection, &roots))
+}
+
+/// One look at the processes that are there now.
+fn look(args: &Args, roots: &[Pid]) -> anyhow::Result<Inspection> {
+    let pids = args.targets.processes(roots)?;
+    let options = Options { stop: args.stop, map: args.html.is_some(), proportional: false };
+    Ok(unbloat_heap::inspect_all(&pids, &options))
+}
+
+/// A process that the user asked for and that could not be inspected is a failure; one that ended below another is not.
+fn status(args: &Args, inspection: &Inspection, roots: &[Pid]) -> Exit {
+    let failed: Vec<_> = inspection.failures.iter().filter(|failure| roots.contains(&failure.pid)).collect();
+    // In text the failures stand below the processes; where there is no text, they must be told here.
+    if args.json || args.html.is_some() || inspection.processes.is_empty() {
+        for failure in &failed {
+            exit::report(&anyhow::anyhow!("{}", failure.note.text));
+        }
+    }
+    if failed.is_empty() { Exit::Done } else { Exit::Failed }
+}
+
+fn write_page(file: &Path, inspection: &Inspection, quiet: bool) -> anyhow::Result<()> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let page = html(inspection, &Html { taken: now(), host });
+    std::fs::write(file, &page).with_context(|| format!("cannot write {}", file.display()))?;
+    if !quiet {
+        writeln!(std::io::stderr(), "{} written, {}", file.display(), Iec(page.len() as u64))?;
+    }
+    Ok(())
+}
+
+/// The time now: `2026-11-21 10:05:38 UTC`.
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace('T', " ").replace('Z', " UTC")
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    const SHORTEST: f64 = 0.1;
+    const LONGEST: f64 = 86_400.0;
+    match text.parse::<f64>() {
+        Ok(seconds) if (SHORTEST..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("a number of seconds from {SHORTEST} to {LONGEST} is wanted")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_a_sensible_number_of_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "-1", "nan", "inf", "1e9", "x", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

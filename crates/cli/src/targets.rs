@@ -1,0 +1,49 @@
+//! Which processes a command is about: the arguments that all commands about running processes share.
+
+use anyhow::bail;
+use regex::Regex;
+use unbloat_process::{Pid, Tree};
+
+/// Processes named by number or by a pattern.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Targets {
+    /// The processes; what runs below each is included.
+    #[arg(value_name = "PID", required_unless_present = "name", value_parser = clap::value_parser!(i32).range(1..))]
+    pids: Vec<i32>,
+    /// The processes whose command line matches a regular expression, and what runs below them.
+    #[arg(long, value_name = "REGEX")]
+    name: Option<Regex>,
+    /// Only the processes that are named, not those below them.
+    #[arg(long)]
+    no_children: bool,
+}
+
+impl Targets {
+    /// The processes named by number, or found by name.
+    pub(crate) fn roots(&self) -> anyhow::Result<Vec<Pid>> {
+        let mut roots: Vec<Pid> = self.pids.iter().copied().map(Pid).collect();
+        if let Some(name) = &self.name {
+            let found = Tree::read()?.roots_matching(|command| name.is_match(command));
+            if found.is_empty() && roots.is_empty() {
+                bail!("no running process matches {:?}. Look for its name with `ps -ef`", name.as_str());
+            }
+            roots.extend(found);
+        }
+        Ok(once(roots))
+    }
+
+    /// The processes meant at this moment: the roots and, unless `--no-children`, all below them, parents first.
+    pub(crate) fn processes(&self, roots: &[Pid]) -> anyhow::Result<Vec<Pid>> {
+        if self.no_children {
+            return Ok(roots.to_vec());
+        }
+        let tree = Tree::read()?;
+        Ok(once(roots.iter().flat_map(|&root| tree.below(root)).collect()))
+    }
+}
+
+/// Each process once, where it comes first.
+fn once(pids: Vec<Pid>) -> Vec<Pid> {
+    let mut seen = std::collections::HashSet::new();
+    pids.into_iter().filter(|pid| seen.insert(*pid)).collect()
+}

@@ -1,0 +1,44 @@
+//! Several processes looked at together.
+
+use crate::inspect::{Options, inspect};
+use crate::model::{Failure, Inspection, Note, ProcessReport};
+use crate::{proportion, sharing, verdict};
+use unbloat_process::{Error, Pid, Result, status};
+
+/// Inspects the processes one after the other. One that cannot be inspected is told as a failure, and the others are
+/// inspected all the same.
+#[must_use]
+pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
+    let mut inspection = Inspection::default();
+    let several = pids.len() > 1;
+    for &pid in pids {
+        match if several { inspect_one_of_several(pid, options) } else { inspect(pid, options) } {
+            Ok(report) => inspection.processes.push(report),
+            Err(error) => inspection.failures.push(failure(pid, &error)),
+        }
+    }
+    let inspected: Vec<Pid> = inspection.processes.iter().map(|process| process.pid).collect();
+    for process in &mut inspection.processes {
+        let parent = process.parent.filter(|parent| inspected.contains(parent));
+        // Where the two cannot be compared (one has just ended), nothing is said of sharing.
+        process.sharing = parent.and_then(|parent| sharing::with_parent(parent, process.pid).ok());
+    }
+    inspection.verdict = verdict::of_tree(&inspection);
+    inspection
+}
+
+/// As [`inspect`], and what of it counts in a sum over processes. The heap map is needed for that; it is kept only if it
+/// was asked for.
+fn inspect_one_of_several(pid: Pid, options: &Options) -> Result<ProcessReport> {
+    let mut report = inspect(pid, &Options { map: true, proportional: true, ..*options })?;
+    let map = report.map.take();
+    let by_page = map.as_ref().and_then(|map| proportion::census(&report, map).ok().flatten());
+    report.proportional = by_page.or(report.proportional);
+    report.map = map.filter(|_| options.map);
+    Ok(report)
+}
+
+fn failure(pid: Pid, error: &Error) -> Failure {
+    let note = Note { code: error.code(), text: error.to_string() };
+    Failure { pid, command: status::command(pid).ok(), note }
+}
