@@ -25,11 +25,13 @@ matrix:
 	@scripts/deps build test
 	scripts/matrix
 
-# An hour or more: fork storms, 10,000 collections with trims, CRuby's own tests under `unbloat run`.
+# An hour or more: fork storms, 10,000 collections with trims, CRuby's own tests under `unbloat run`; 1,000 trims each of a
+# program that is in malloc all the time and of a loaded Puma, unbloat killed in half of them.
 soak:
 	@scripts/deps build test
 	cargo build --release --locked
 	scripts/soak
+	UNBLOAT_SOAK=1000 cargo test --release --locked -p unbloat --test trim soak -- --nocapture --test-threads=1
 
 # Hours: every measurement of bench/ beside its peers. Each can be run by itself.
 bench:

@@ -14,6 +14,7 @@ pub mod proportion;
 pub mod ruby;
 pub mod sharing;
 pub mod together;
+pub mod trim;
 pub mod verdict;
 
 pub use iec::Iec;

@@ -9,5 +9,6 @@ pub mod inspect;
 mod markup;
 pub mod status;
 pub mod style;
+pub mod trim;
 
 pub use unbloat_heap::Iec;

@@ -84,6 +84,7 @@ impl Program {
 ///
 /// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
 /// `idle`: holds some blocks and answers nothing, for any libc.
+/// `saturated`: many threads that allocate and make system calls all the time, and check everything.
 /// `waits`: a system call of a given kind, with every register checked after it.
 ///
 /// # Panics
@@ -93,6 +94,7 @@ pub fn c_program(name: &str) -> &'static str {
     match name {
         "heap" => include_str!("../c/heap.c"),
         "idle" => include_str!("../c/idle.c"),
+        "saturated" => include_str!("../c/saturated.c"),
         "waits" => include_str!("../c/waits.c"),
         _ => panic!("there is no C program called {name}"),
     }

@@ -8,6 +8,7 @@ mod install;
 mod policy;
 mod run;
 mod status;
+mod trim;
 mod version;
 
 use crate::exit::Exit;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Compare(compare::Args),
     /// Render an experiment again from its recording.
     Report(compare::ReportArgs),
+    /// Give freed memory of running processes back, without a restart.
+    Trim(trim::Args),
     /// Print the version with what it was built from.
     Version(version::Args),
 }
@@ -47,6 +50,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Status(args) => status::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => compare::report(&args),
+        Command::Trim(args) => trim::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }
