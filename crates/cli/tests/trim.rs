@@ -1,7 +1,7 @@
 //! `unbloat trim` on real processes: what it returns, that they notice nothing, that a kill does no harm, and what it
 //! refuses.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
