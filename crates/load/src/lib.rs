@@ -1,17 +1,18 @@
 //! Load drivers: Action Cable broadcast, HTTP, Sidekiq jobs; schedules; latency histograms.
 //!
 //! Each driver takes a plan, runs it in the calling thread and returns an outcome with distributions, counts and the
-//! generator's own account: [`cable`], [`http`]. None of them prints; a [`Progress`] follows them.
+//! generator's own account: [`cable`], [`http`], [`jobs`]. None of them prints; a [`Progress`] follows them.
 
 pub mod cable;
 mod clock;
 mod fault;
 mod generator;
 pub mod http;
+pub mod jobs;
 mod latency;
 mod net;
 mod progress;
-pub mod schedule;
+mod schedule;
 mod ws;
 
 pub use fault::Faults;

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 use unbloat_load::Silent;
-use unbloat_load::cable::Trust;
-use unbloat_load::http::{self, Error, Extent, Outcome, Pace, Plan, Routes};
-use unbloat_load::schedule::Arrivals;
+use unbloat_load::http::{self, Arrivals, Error, Extent, Outcome, Pace, Plan, Routes, Trust};
 use unbloat_load_servers::http::Server;
 use unbloat_load_servers::tls::Front;
 
@@ -17,7 +15,7 @@ fn plan(server: &Server, routes: &str) -> Plan {
         warm_up: Extent::Requests(0),
         batch: Extent::Requests(40),
         timeout: Duration::from_millis(300),
-        ..Plan::new(Routes::parse(&text).unwrap())
+        ..Plan::new(Routes::parse(&text, None).unwrap())
     }
 }
 

@@ -12,6 +12,8 @@ mod row;
 mod template;
 mod user;
 
+pub use crate::net::tls::Trust;
+pub use crate::schedule::Arrivals;
 pub use outcome::{Batch, Figures, Outcome, Problem, RouteFigures};
 pub use plan::{Extent, Pace, Plan};
 pub use routes::{Body, Login, Route, Routes, RoutesError, Upload, Values};

@@ -127,12 +127,13 @@ fn get() -> String {
 pub struct RoutesError(pub(crate) String);
 
 impl Routes {
-    /// Reads a route file's text.
+    /// Reads a route file's text; `base` replaces the file's own.
     ///
     /// # Errors
     /// When it is not TOML, has a key that is none, or makes no sense.
-    pub fn parse(text: &str) -> Result<Self, RoutesError> {
-        let routes: Self = toml::from_str(text).map_err(|error| RoutesError(error.to_string()))?;
+    pub fn parse(text: &str, base: Option<&str>) -> Result<Self, RoutesError> {
+        let mut routes: Self = toml::from_str(text).map_err(|error| RoutesError(error.to_string()))?;
+        routes.base = base.map(str::to_owned).or(routes.base);
         routes.check()?;
         Ok(routes)
     }
@@ -282,7 +283,7 @@ upload = { field = "file", name = "a.bin", bytes = 100000 }
 
     #[test]
     fn a_route_file_is_read() {
-        let routes = Routes::parse(FILE).unwrap();
+        let routes = Routes::parse(FILE, None).unwrap();
         assert_eq!(routes.routes.len(), 3);
         assert_eq!(routes.routes[0].label(), "post");
         assert_eq!(routes.routes[1].label(), "POST /posts");
@@ -292,7 +293,8 @@ upload = { field = "file", name = "a.bin", bytes = 100000 }
 
     #[test]
     fn what_makes_no_sense_is_named() {
-        let refused = |from: &str, to: &str| Routes::parse(&FILE.replace(from, to)).unwrap_err().to_string();
+        let refused =
+            |from: &str, to: &str| Routes::parse(&FILE.replace(from, to), None).unwrap_err().to_string();
         assert!(refused("weight = 5", "weight = -1").contains("weight of post"));
         assert!(refused("weight = 5", "wieght = 5").contains("wieght"));
         assert!(refused("{{post}}", "{{pots}}").contains("no variable pots"));

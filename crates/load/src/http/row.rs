@@ -105,7 +105,7 @@ mod tests {
     fn row(seed: u64) -> Row {
         let text = "base = \"http://h\"\n[variables]\nid = { from = 1, to = 1000 }\n\
             [[route]]\nweight = 3\npath = \"/a/{{id}}\"\n[[route]]\npath = \"/b\"\nmethod = \"POST\"\nform = { x = \"{{id}} y\" }\n";
-        Row::new(&Plan { seed, ..Plan::new(Routes::parse(text).unwrap()) })
+        Row::new(&Plan { seed, ..Plan::new(Routes::parse(text, None).unwrap()) })
     }
 
     #[test]

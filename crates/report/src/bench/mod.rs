@@ -1,6 +1,8 @@
 //! What `unbloat bench` says: a line per step or route as it is done, what taints the run, and the JSON document.
 
 pub mod cable;
+pub mod http;
+pub mod jobs;
 mod time;
 
 use std::fmt::{self, Display};

@@ -1,14 +1,15 @@
 //! `unbloat bench cable`: broadcasts over WebSockets.
 
 use super::follow::Follower;
+use super::record::Record;
 use super::{Common, duration, exit, header};
 use crate::exit::Exit;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use unbloat_load::cable::{self, Arrivals, Pace, Plan, Protocol, Trust};
+use unbloat_load::cable::{self, Arrivals, Pace, Plan, Protocol, Step, Trust};
 use unbloat_report::bench::Verdict;
-use unbloat_report::bench::cable::{Heading, Row, document};
+use unbloat_report::bench::cable::{Heading, Row, document, settings};
 
 /// Options of `unbloat bench cable`. The defaults are the reference benchmark of the field.
 #[derive(Debug, clap::Args)]
@@ -108,29 +109,55 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan();
+    let mut record = Record::begin(args.common.output.as_deref(), "cable", &settings(&plan))?;
     let mut follower = Follower::start(args.common.quiet)?;
-    let text = !args.common.json;
     let printer = follower.printer();
-    let mut headed = false;
-    let outcome = cable::run(&plan, &mut follower, |step| match step.classic_line() {
-        Some(line) if text => printer.line(line),
-        None if text => {
-            if !std::mem::replace(&mut headed, true) {
-                printer.line(Heading);
+    let text = !args.common.json;
+    let (mut headed, mut recorded) = (false, Ok(()));
+    let outcome = cable::run(&plan, &mut follower, |step| {
+        match step.classic_line() {
+            Some(line) if text => printer.line(line),
+            None if text => {
+                if !std::mem::replace(&mut headed, true) {
+                    printer.line(Heading);
+                }
+                printer.line(Row(step));
             }
-            printer.line(Row(step));
+            _ => {}
         }
-        _ => {}
+        let written = write(&mut record, step);
+        recorded = std::mem::replace(&mut recorded, Ok(())).and(written);
     });
     follower.finish();
     let outcome = outcome?;
+    recorded?;
     if text {
         printer.text(Verdict::new(outcome.problems()));
     } else {
         printer.line(document(&plan, &outcome));
     }
+    record.end(outcome.is_clean())?;
     printer.check()?;
     Ok(exit(outcome.is_clean()))
+}
+
+fn write(record: &mut Record, step: &Step) -> anyhow::Result<()> {
+    let latencies = [
+        ("connect", &step.connect),
+        ("ack", &step.ack),
+        ("delivery", &step.delivery),
+        ("fan_out", &step.fan_out),
+    ];
+    let metrics = [
+        ("clients", f64::from(step.clients), "1"),
+        ("expected", step.expected as f64, "1"),
+        ("received", step.received as f64, "1"),
+        ("lost", step.lost as f64, "1"),
+        ("duplicated", step.duplicated as f64, "1"),
+        ("errors", step.errors.total() as f64, "1"),
+        ("throughput", step.deliveries_per_s(), "1/s"),
+    ];
+    record.step(&format!("{} clients", step.clients), &latencies, &metrics)
 }
 
 impl Args {

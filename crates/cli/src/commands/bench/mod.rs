@@ -2,6 +2,9 @@
 
 mod cable;
 mod follow;
+mod http;
+mod jobs;
+mod record;
 
 use crate::exit::Exit;
 
@@ -17,11 +20,17 @@ pub(crate) struct Args {
 enum Driver {
     /// Broadcast over WebSockets (Action Cable, AnyCable, Phoenix) and time until the last subscriber has it.
     Cable(Box<cable::Args>),
+    /// Ask for a weighted mix of pages over HTTP, in a closed or an open loop.
+    Http(Box<http::Args>),
+    /// Push Sidekiq jobs and time from outside how long they wait and run.
+    Jobs(Box<jobs::Args>),
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.driver {
         Driver::Cable(args) => cable::run(args),
+        Driver::Http(args) => http::run(args),
+        Driver::Jobs(args) => jobs::run(args),
     }
 }
 
@@ -31,6 +40,9 @@ pub(crate) struct Common {
     /// Print one JSON document instead of text (docs/reference/bench.schema.json)
     #[arg(long)]
     json: bool,
+    /// Also write the result into this recording file (a new one, or one that `unbloat record` is writing)
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<std::path::PathBuf>,
     /// Say nothing on stderr but errors
     #[arg(long, short)]
     quiet: bool,

@@ -1,0 +1,153 @@
+//! `unbloat bench http`: requests over HTTP.
+
+use super::follow::Follower;
+use super::record::Record;
+use super::{Common, duration, exit, header};
+use crate::exit::Exit;
+use anyhow::Context as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use unbloat_load::http::{self, Arrivals, Extent, Pace, Plan, Routes, Trust};
+use unbloat_report::bench::Verdict;
+use unbloat_report::bench::http::{BatchRow, Heading, RouteRows, document, settings};
+
+/// Options of `unbloat bench http`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to ask for; 3*URL three times as often
+    #[arg(required_unless_present = "routes", conflicts_with = "routes")]
+    url: Vec<String>,
+    /// Routes with weights, variables and a login instead, as TOML (docs/guide/bench.md)
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// What the paths of --routes are relative to, instead of the file's base
+    #[arg(long, value_name = "URL", requires = "routes")]
+    base: Option<String>,
+    /// The method of the URLs
+    #[arg(long, short = 'X', value_name = "METHOD", default_value = "GET", conflicts_with = "routes")]
+    method: String,
+    /// The body of the URLs' requests
+    #[arg(long, short = 'd', value_name = "TEXT", conflicts_with = "routes")]
+    body: Option<String>,
+    /// Users, each with a connection of their own
+    #[arg(long, short = 'c', default_value_t = 10, value_name = "N")]
+    users: u32,
+    /// Open loop: requests per second, whatever the server does; latency counts from the intended time. --users is then the
+    /// most there are
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// How the intended times of an open loop lie: constant or poisson
+    #[arg(long, default_value_t, requires = "rate")]
+    arrivals: Arrivals,
+    /// How long a batch is
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", conflicts_with = "requests")]
+    time: Duration,
+    /// Requests in a batch instead of a time
+    #[arg(long, short = 'n', value_name = "N")]
+    requests: Option<u64>,
+    /// Batches
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    batches: u32,
+    /// Requests before anything is measured
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    warm_up: u64,
+    /// How long a response may take
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
+    timeout: Duration,
+    /// A header of every request, as often as needed: 'Name: value'
+    #[arg(long, short = 'H', value_parser = header, value_name = "HEADER")]
+    header: Vec<(String, String)>,
+    /// Believe the server's certificate if one of this PEM file signed it
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Believe any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Local address to connect from
+    #[arg(long, value_name = "ADDRESS")]
+    source: Option<IpAddr>,
+    /// Decides the row of requests, their variables, and the arrivals
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let plan = args.plan()?;
+    let mut record = Record::begin(args.common.output.as_deref(), "http", &settings(&plan))?;
+    let mut follower = Follower::start(args.common.quiet)?;
+    let printer = follower.printer();
+    let (text, mut number, mut recorded) = (!args.common.json, 0, Ok(()));
+    let outcome = http::run(&plan, &mut follower, |batch| {
+        number += 1;
+        if text && number == 1 {
+            printer.line(Heading);
+        }
+        if text {
+            printer.line(BatchRow { number, batch });
+        }
+        let metrics = [
+            ("requests", batch.figures.requests as f64, "1"),
+            ("errors", batch.figures.errors.total() as f64, "1"),
+            ("throughput", batch.per_second(), "1/s"),
+        ];
+        let written =
+            record.step(&format!("batch {number}"), &[("response", &batch.figures.response)], &metrics);
+        recorded = std::mem::replace(&mut recorded, Ok(())).and(written);
+    });
+    follower.finish();
+    let outcome = outcome?;
+    recorded?;
+    if text {
+        printer.text(RouteRows(&outcome));
+        printer.text(Verdict::new(outcome.problems()));
+    } else {
+        printer.line(document(&plan, &outcome));
+    }
+    record.end(outcome.is_clean())?;
+    printer.check()?;
+    Ok(exit(outcome.is_clean()))
+}
+
+impl Args {
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let pace = match self.rate {
+            Some(per_second) => Pace::Open { per_second, arrivals: self.arrivals, users: self.users },
+            None => Pace::Closed { users: self.users },
+        };
+        let trust = match &self.ca {
+            Some(path) => Trust::File(path.clone()),
+            None if self.insecure => Trust::Anything,
+            None => Trust::System,
+        };
+        Ok(Plan {
+            pace,
+            warm_up: Extent::Requests(self.warm_up),
+            batch: self.requests.map_or(Extent::Time(self.time), Extent::Requests),
+            batches: self.batches,
+            timeout: self.timeout,
+            headers: self.header.clone(),
+            trust,
+            source: self.source,
+            seed: self.seed,
+            ..Plan::new(self.read_routes()?)
+        })
+    }
+
+    fn read_routes(&self) -> anyhow::Result<Routes> {
+        let Some(path) = &self.routes else {
+            let mut routes = Routes::of_urls(&self.url)?;
+            for route in &mut routes.routes {
+                route.method.clone_from(&self.method);
+                route.body.body.clone_from(&self.body);
+            }
+            return Ok(routes);
+        };
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let routes = Routes::parse(&text, self.base.as_deref());
+        routes.with_context(|| format!("the routes in {} cannot be used", path.display()))
+    }
+}

@@ -1,0 +1,94 @@
+//! `unbloat bench jobs`: Sidekiq jobs.
+
+use super::follow::Follower;
+use super::record::Record;
+use super::{Common, duration, exit};
+use crate::exit::Exit;
+use std::time::Duration;
+use unbloat_load::jobs::{self, Arrivals, Pace, Plan};
+use unbloat_report::bench::Verdict;
+use unbloat_report::bench::jobs::{Table, document, settings};
+
+/// Options of `unbloat bench jobs`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The Redis that Sidekiq works from: redis://:PASSWORD@HOST:PORT/DATABASE or redis+unix:///PATH?db=DATABASE
+    url: String,
+    /// The job's class in the application
+    #[arg(long, value_name = "NAME")]
+    class: String,
+    /// Its arguments as a JSON array; "{{n}}" is the number of the job, from 1
+    #[arg(long, default_value = "[]", value_name = "JSON", value_parser = json)]
+    args: serde_json::Value,
+    /// The queue
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    queue: String,
+    /// How many jobs
+    #[arg(long, short = 'n', default_value_t = 1_000, value_name = "N")]
+    jobs: u32,
+    /// Open loop: jobs per second, whatever the workers do. Without it all are pushed at once and drained
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// How the intended times of an open loop lie: constant or poisson
+    #[arg(long, default_value_t, requires = "rate")]
+    arrivals: Arrivals,
+    /// How long nothing may happen before the run is given up
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME")]
+    timeout: Duration,
+    /// How often the queue is looked at: no time is known better
+    #[arg(long, default_value = "2ms", value_parser = duration, value_name = "TIME")]
+    look_every: Duration,
+    /// Decides the arrivals
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("'{text}' is not JSON: {error}"))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let plan = args.plan();
+    let mut record = Record::begin(args.common.output.as_deref(), "jobs", &settings(&plan))?;
+    let mut follower = Follower::start(args.common.quiet)?;
+    let printer = follower.printer();
+    let outcome = jobs::run(&plan, &mut follower);
+    follower.finish();
+    let outcome = outcome?;
+    let metrics = [
+        ("jobs", outcome.ended as f64, "1"),
+        ("failed", outcome.failed as f64, "1"),
+        ("throughput", outcome.per_second(), "1/s"),
+    ];
+    record.step("jobs", &[("queue", &outcome.queue), ("run", &outcome.run)], &metrics)?;
+    if args.common.json {
+        printer.line(document(&plan, &outcome));
+    } else {
+        printer.text(Table(&outcome));
+        printer.text(Verdict::new(outcome.problems()));
+    }
+    record.end(outcome.is_clean())?;
+    printer.check()?;
+    Ok(exit(outcome.is_clean()))
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let pace = match self.rate {
+            Some(per_second) => Pace::Open { per_second, arrivals: self.arrivals },
+            None => Pace::Drain,
+        };
+        Plan {
+            arguments: self.args.clone(),
+            queue: self.queue.clone(),
+            jobs: self.jobs,
+            pace,
+            timeout: self.timeout,
+            look_every: self.look_every,
+            seed: self.seed,
+            ..Plan::new(&self.url, &self.class)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `-o FILE`: the result into a recording file, where a recorder's memory samples may lie already.
+
+use anyhow::Context as _;
+use serde_json::Value;
+use std::path::Path;
+use unbloat_load::Latency;
+use unbloat_store::{Kind, Metric, Recording, Writer};
+
+/// A recording file, or nothing.
+pub(super) struct Record {
+    writer: Option<Writer>,
+    /// Whether this command made the file, and so has to end it.
+    owns: bool,
+    /// Where the step that runs now began.
+    step_began_ns: i64,
+    step: i64,
+    settings: String,
+}
+
+impl Record {
+    /// Opens the file if there is one to be written, and marks the beginning. A file that exists is added to: `unbloat record`
+    /// may be writing to it.
+    pub(super) fn begin(path: Option<&Path>, bench: &str, settings: &Value) -> anyhow::Result<Self> {
+        let mut record =
+            Self { writer: None, owns: false, step_began_ns: 0, step: 0, settings: settings.to_string() };
+        let Some(path) = path else { return Ok(record) };
+        record.owns = !path.exists();
+        let opened = if record.owns {
+            Writer::create(path, &Recording::begin(Kind::Bench))
+        } else {
+            Writer::join(path)
+        };
+        let mut writer = opened?;
+        let now_ns = writer.now_ns()?;
+        writer.batch(|batch| {
+            if record.owns {
+                batch.provenance(None, "load", &record.settings)?;
+            }
+            batch.mark(now_ns, &format!("bench {bench} begins"), None)
+        })?;
+        record.step_began_ns = now_ns;
+        record.writer = Some(writer);
+        Ok(record)
+    }
+
+    /// Writes a step that just ended: its distributions and its figures with their units.
+    pub(super) fn step(
+        &mut self,
+        name: &str,
+        latencies: &[(&str, &Latency)],
+        metrics: &[(&str, f64, &str)],
+    ) -> anyhow::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        self.step += 1;
+        let ended_ns = writer.now_ns()?;
+        let written = writer.batch(|batch| {
+            let step = batch.step(None, name, self.step_began_ns, &self.settings)?;
+            batch.step_ended(step, ended_ns)?;
+            batch.mark(ended_ns, &format!("{name} ended"), None)?;
+            for (kind, times) in latencies {
+                let row = unbloat_store::Latency {
+                    step,
+                    kind: (*kind).to_owned(),
+                    count: times.count(),
+                    histogram: times.to_v2(),
+                };
+                batch.latency(&row)?;
+            }
+            for (name, value, unit) in metrics {
+                let row = Metric {
+                    run: None,
+                    step: Some(step),
+                    name: (*name).to_owned(),
+                    value: *value,
+                    unit: (*unit).to_owned(),
+                };
+                batch.metric(&row)?;
+            }
+            Ok(())
+        });
+        self.step_began_ns = ended_ns;
+        written.with_context(|| format!("cannot record step {}", self.step))
+    }
+
+    /// Ends the recording, if it is this command's own.
+    pub(super) fn end(self, clean: bool) -> anyhow::Result<()> {
+        let Some(mut writer) = self.writer else { return Ok(()) };
+        let now_ns = writer.now_ns()?;
+        if self.owns {
+            let reason = if clean { "the run ended" } else { "the run ended, not clean" };
+            writer.finish(now_ns, reason, None)?;
+        } else {
+            writer.batch(|batch| batch.mark(now_ns, "bench ends", None))?;
+        }
+        Ok(())
+    }
+}

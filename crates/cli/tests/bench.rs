@@ -1,0 +1,250 @@
+//! `unbloat bench` as a user runs it: against servers with known faults, and against Rails and Sidekiq.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use unbloat_load_servers::cable::{Every, Mischief, Server};
+use unbloat_store::{Kind, Reader, Recording, Writer};
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_unbloat")).arg("bench").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The document of a run, held against the schema.
+fn document(output: &Output) -> Value {
+    let document: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/bench.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|fault| format!("{} at {}", fault, fault.instance_path()))
+        .collect();
+    assert_eq!(faults, Vec::<String>::new(), "{document:#}");
+    document
+}
+
+/// An application under test, ended when the test is.
+struct App {
+    child: Child,
+    url: String,
+}
+
+impl App {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let start = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../apps/{name}/start"));
+        let mut child =
+            Command::new(start).args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready "), "apps/{name} said {line:?}");
+        let url = line.split_whitespace().find_map(|word| word.strip_prefix("url=")).unwrap().to_owned();
+        Self { child, url }
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        // SIGTERM lets it take its own processes along; it ends within seconds or is killed.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        for _ in 0..200 {
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const SMALL: [&str; 7] = [
+    "--clients=20",
+    "--step=10",
+    "--sample=10",
+    "--settle=50ms",
+    "--timeout=1s",
+    "--quiet",
+    "--concurrency=1",
+];
+
+#[test]
+fn a_clean_run_prints_a_line_per_step_and_leaves_with_zero() {
+    let server = Server::start(Mischief::default()).unwrap();
+    let output = bench(&[&["cable", &server.url()], &SMALL[..]].concat());
+    let stdout = text(&output.stdout);
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(lines.len(), 3, "{stdout}");
+    assert!(lines[0].starts_with("clients  fan-out p50"), "{stdout}");
+    assert!(lines[2].trim_start().starts_with("20 ") && lines[2].ends_with("200/200"), "{stdout}");
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_dirty_run_says_why_and_leaves_with_three() {
+    let server = Server::start(Mischief { drop: Every(Some(50)), ..Mischief::default() }).unwrap();
+    let url = server.url();
+    let arguments = [&["cable", &url], &SMALL[..]].concat();
+    let output = bench(&arguments);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        text(&output.stdout).contains("not clean:\n  2 of 100 deliveries were lost\n"),
+        "{}",
+        text(&output.stdout)
+    );
+    let document = document(&bench(&[&arguments[..], &["--json"]].concat()));
+    assert_eq!((&document["clean"], &document["steps"][0]["lost"]), (&Value::from(false), &Value::from(2)));
+}
+
+#[test]
+fn the_classic_line_is_that_of_websocket_bench() {
+    let server = Server::start(Mischief::default()).unwrap();
+    let output = bench(&[&["cable", &server.url(), "--classic"], &SMALL[..]].concat());
+    let stdout = text(&output.stdout);
+    let line = stdout.lines().next().unwrap();
+    assert!(
+        line.starts_with("clients:    10    95per-rtt:") && line.contains("ms    median-rtt:"),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn nobody_there_is_an_error_and_bad_words_are_a_usage_error() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = bench(&["cable", &format!("ws://{free}/cable")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("Check that the server runs"), "{output:?}");
+    assert_eq!(text(&output.stdout), "");
+    for arguments in [
+        &["cable", "ws://localhost/", "--protocol=stomp"][..],
+        &["cable", "ws://localhost/", "--rate=5", "--classic"],
+        &["http"],
+        &["jobs", "redis://localhost/"],
+    ] {
+        assert_eq!(bench(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_result_lies_in_the_recording_file() {
+    let server = Server::start(Mischief::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("run.unbloat");
+    let output = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let reader = Reader::open(&file).unwrap();
+    let latencies = reader.latencies().unwrap();
+    let kinds: Vec<(&str, u64)> = latencies.iter().map(|row| (row.kind.as_str(), row.count)).collect();
+    let step = [("connect", 10), ("ack", 10), ("delivery", 100), ("fan_out", 10)];
+    assert_eq!(&kinds[..4], &step, "{kinds:?}");
+    assert_eq!(kinds[6], ("delivery", 200));
+    let marks: Vec<String> = reader.marks().unwrap().into_iter().map(|mark| mark.name).collect();
+    assert_eq!(marks, ["bench cable begins", "10 clients ended", "20 clients ended"]);
+    // The recording has ended, so nothing can be added to it, and nothing is lost.
+    let again = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("run.unbloat"), "{again:?}");
+    assert_eq!(Reader::open(&file).unwrap().latencies().unwrap().len(), 8);
+}
+
+#[test]
+fn a_recording_that_somebody_writes_is_added_to() {
+    let server = Server::start(Mischief::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("live.unbloat");
+    let writer = Writer::create(&file, &Recording::begin(Kind::Record)).unwrap();
+    let output = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    writer.finish(1, "the test is over", None).unwrap();
+    let reader = Reader::open(&file).unwrap();
+    assert_eq!(reader.latencies().unwrap().len(), 8);
+    assert_eq!(reader.marks().unwrap().last().unwrap().name, "bench ends");
+}
+
+#[test]
+fn http_figures_are_printed_by_batch_and_by_route() {
+    let server = unbloat_load_servers::http::Server::start().unwrap();
+    let url = |path: &str| format!("http://{}{path}", server.address());
+    let (good, bad) = (url("/ok/10"), url("/status/500"));
+    let output = bench(&["http", &good, "--requests=30", "--batches=2", "--warm-up=0", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let stdout = text(&output.stdout);
+    assert_eq!(stdout.lines().count(), 4, "{stdout}");
+    assert!(stdout.lines().nth(2).unwrap().starts_with("batch 2"), "{stdout}");
+    assert!(stdout.lines().nth(3).unwrap().starts_with("GET http"), "{stdout}");
+    let output = bench(&["http", &good, &bad, "--requests=30", "--warm-up=0", "--quiet", "--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let document = document(&output);
+    assert_eq!(document["total"]["requests"], 30);
+    assert!(document["total"]["errors"]["status_500"].as_u64().unwrap() > 5, "{document:#}");
+}
+
+#[test]
+fn rails_action_cable_is_driven() {
+    let app = App::start("cable", &["--workers", "1"]);
+    let url = format!("{}/cable", app.url.replacen("http", "ws", 1));
+    let output = bench(&["cable", &url, "--clients=40", "--step=20", "--sample=20", "--quiet", "--json"]);
+    let result = document(&output);
+    let steps = result["steps"].as_array().unwrap();
+    assert_eq!(
+        (steps[0]["received"].as_u64(), steps[1]["received"].as_u64()),
+        (Some(400), Some(800)),
+        "{result:#}"
+    );
+    assert_eq!((&steps[1]["lost"], &steps[1]["errors"]), (&Value::from(0), &serde_json::json!({})));
+    assert_eq!(steps[1]["ack"]["count"], 20);
+    let output = bench(&[
+        "cable",
+        &url,
+        "--clients=5",
+        "--step=5",
+        "--channel=NoSuchChannel",
+        "--connect-timeout=1s",
+        "--quiet",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("is the channel's name right"), "{output:?}");
+}
+
+#[test]
+fn sidekiq_runs_the_jobs_that_are_pushed() {
+    let app = App::start("jobs", &["--threads", "4"]);
+    let run = |arguments: &[&str]| bench(&[&["jobs", &app.url, "--quiet", "--json"], arguments].concat());
+    let result = document(&run(&["--class=FetchJob", "--args=[7]", "--jobs=40"]));
+    assert_eq!(
+        (&result["pushed"], &result["ended"], &result["failed"]),
+        (&Value::from(40), &Value::from(40), &Value::from(0))
+    );
+    assert_eq!((&result["queue"]["count"], &result["run"]["count"]), (&Value::from(40), &Value::from(40)));
+    assert!(
+        result["run_mean_ns"].as_u64().unwrap() > 3_000_000,
+        "its stub answers after 5 ms at the earliest: {result:#}"
+    );
+    let open = document(&run(&["--class=EmptyJob", "--jobs=50", "--rate=100"]));
+    assert_eq!(open["ended"], 50, "{open:#}");
+
+    let output = run(&["--class=NoSuchJob", "--jobs=3"]);
+    assert_eq!(output.status.code(), Some(3));
+    let result = document(&output);
+    assert_eq!(
+        (&result["failed"], &result["errors"]["NameError"]),
+        (&Value::from(3), &Value::from(3)),
+        "{result:#}"
+    );
+    assert!(result["problems"][0].as_str().unwrap().contains("NoSuchJob"), "{result:#}");
+
+    let output = run(&["--class=EmptyJob", "--queue=nobodys"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("they serve default"), "{output:?}");
+    let other = format!("{}/5", app.url.trim_end_matches("/0").trim_end_matches('/'));
+    let output = bench(&["jobs", &other, "--class=EmptyJob"]);
+    assert!(text(&output.stderr).contains("no Sidekiq process is registered"), "{output:?}");
+}

@@ -1,0 +1,79 @@
+//! What a run of jobs is asked to do.
+
+use crate::schedule::Arrivals;
+use serde_json::Value;
+use std::time::Duration;
+
+/// When jobs are pushed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// All at once; then the queue is watched until it is empty.
+    Drain,
+    /// Open loop: at intended times, whatever the workers do.
+    Open {
+        /// Jobs per second on average.
+        per_second: f64,
+        /// How the intended times lie.
+        arrivals: Arrivals,
+    },
+}
+
+/// A run of jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// `redis://`, `rediss://` or `redis+unix://`, with user, password and database number.
+    pub url: String,
+    /// The job's class in the application.
+    pub class: String,
+    /// Its arguments, a JSON array; `{{n}}` in a string stands for the number of the job, from 1.
+    pub arguments: Value,
+    /// The queue.
+    pub queue: String,
+    /// How many jobs.
+    pub jobs: u32,
+    /// When they are pushed.
+    pub pace: Pace,
+    /// How long nothing may happen before the run is given up.
+    pub timeout: Duration,
+    /// How often the queue is looked at: the resolution of all times.
+    pub look_every: Duration,
+    /// Decides the arrivals.
+    pub seed: u64,
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlanError(String);
+
+impl Plan {
+    /// 1,000 jobs of a class without arguments, drained from the queue `default`.
+    pub fn new(url: impl Into<String>, class: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            class: class.into(),
+            arguments: Value::Array(Vec::new()),
+            queue: "default".to_owned(),
+            jobs: 1_000,
+            pace: Pace::Drain,
+            timeout: Duration::from_secs(60),
+            look_every: Duration::from_millis(2),
+            seed: 1,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), PlanError> {
+        let no = |text: &str| Err(PlanError(text.to_owned()));
+        match self.pace {
+            _ if self.jobs == 0 => no("a run needs at least one job"),
+            _ if self.class.is_empty() => no("a job needs a class"),
+            _ if !self.arguments.is_array() => {
+                no("the arguments of a job are a JSON array, for example [1, \"two\"]")
+            }
+            Pace::Open { per_second, .. } if !(per_second.is_finite() && per_second > 0.0) => {
+                no("the rate of an open loop has to be a number above 0")
+            }
+            _ => Ok(()),
+        }
+    }
+}
