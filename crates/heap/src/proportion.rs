@@ -1,5 +1,5 @@
 //! The census by proportional bytes, page by page, so that the censuses of processes that share memory can be added up.
-//! It refines what [`crate::inspect`] yields at hardly any cost and the recorder can afford: there all categories of
+//! It refines what [`crate::inspect()`] yields at hardly any cost and the recorder can afford: there all categories of
 //! anonymous memory are taken to be shared alike, though what a worker has freed is mostly its own.
 //!
 //! The kernel tells of each page whether one process alone has it, but not how many others do, and of the whole process

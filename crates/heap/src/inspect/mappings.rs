@@ -242,6 +242,7 @@ fn strides(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init)] // lists of ranges are what is tested
     use super::*;
 
     #[test]

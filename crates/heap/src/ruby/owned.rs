@@ -2,7 +2,7 @@
 //!
 //! [`Owned`] is filled while the slots are walked and then shown every live chunk of the malloc walk. A pointer takes
 //! four bytes: heaps are cut into windows of 64 MiB, in which 22 bits say where (chunks lie at multiples of 16) and five
-//! bits what type of object it was. Over [`MAX_POINTERS`] a random half is dropped, then a quarter …, and what remains is
+//! bits what type of object it was. Over `MAX_POINTERS` a random half is dropped, then a quarter …, and what remains is
 //! scaled: an estimate, which [`Owned::share`] admits.
 
 use std::collections::HashMap;
