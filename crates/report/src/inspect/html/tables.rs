@@ -12,11 +12,16 @@ pub(super) fn census(out: &mut String, process: &ProcessReport) -> fmt::Result {
     out.push_str("<div><h3>Where every byte is</h3><table><tbody>");
     let rss = process.rss_bytes;
     for group in Group::ALL {
-        let rows: Vec<_> =
+        let mut rows: Vec<_> =
             process.census.iter().filter(|&(category, _)| Group::of(category) == group).collect();
         if rows.is_empty() {
             continue;
         }
+        // The types of Ruby objects first, the largest at the top; the rest in the census's own order.
+        rows.sort_by_key(|&(category, bytes)| match category {
+            Category::RubyLive(_) => (false, u64::MAX - bytes),
+            _ => (true, 0),
+        });
         let sum: u64 = rows.iter().map(|(_, bytes)| bytes).sum();
         write!(
             out,
@@ -26,10 +31,9 @@ pub(super) fn census(out: &mut String, process: &ProcessReport) -> fmt::Result {
             percent(sum, rss)
         )?;
         for (category, bytes) in rows {
-            let object = if matches!(category, Category::RubyLive(_)) { " objects" } else { "" };
             write!(
                 out,
-                "<tr><td><i class=\"{}\"></i>{}{object}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td><i class=\"{}\"></i>{}</td><td>{}</td><td>{}</td></tr>",
                 Segment::of(category).key(),
                 words::label(category),
                 Iec(bytes),
