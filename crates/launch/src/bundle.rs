@@ -86,7 +86,7 @@ pub enum BundleError {
 /// The directory in which the libraries lie, unpacked if they were not there or were not what they should be.
 ///
 /// `UNBLOAT_LIBRARY_DIR`, when set, is taken as it is: that is where `unbloat install` put them. Otherwise it is
-/// `unbloat/VERSION-HASH` in the per-user cache.
+/// `unbloat/VERSION-HASH` in the per-user cache; root's is `/var/cache`.
 ///
 /// # Errors
 /// [`BundleError`] when nothing can be written or what is there is not ours alone.
@@ -95,20 +95,38 @@ pub fn cache(environment: impl Fn(&str) -> Option<String>) -> Result<PathBuf, Bu
         let installed = PathBuf::from(installed);
         return loadable(&installed).map(|()| installed);
     }
-    let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let top = home.ok_or(BundleError::NoCache)?.join("unbloat");
+    let Place { top, mode } = place(environment, user()).ok_or(BundleError::NoCache)?;
     let directory = top.join(concat!(env!("CARGO_PKG_VERSION"), "-", env!("UNBLOAT_FINGERPRINT")));
     loadable(&directory)?;
     if is_complete(&directory) {
         return Ok(directory);
     }
-    make_private(&top)?;
-    make_private(&directory)?;
+    make_private(&top, mode)?;
+    make_private(&directory, mode)?;
     for library in Library::ALL {
-        write_atomically(&directory, library, 0o700)?;
+        write_atomically(&directory, library, mode)?;
     }
     Ok(directory)
+}
+
+/// Where a cache lies and the permissions of what is in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    top: PathBuf,
+    mode: u32,
+}
+
+/// The cache of a user. What root starts may give up root before it starts another Ruby, which then has to be able to
+/// read the libraries: root's cache is `/var/cache/unbloat`, open to be read, not below root's own home.
+fn place(environment: impl Fn(&str) -> Option<String>, user: u32) -> Option<Place> {
+    let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(cache) = absolute("XDG_CACHE_HOME") {
+        return Some(Place { top: cache.join("unbloat"), mode: 0o700 });
+    }
+    if user == 0 {
+        return Some(Place { top: PathBuf::from("/var/cache/unbloat"), mode: 0o755 });
+    }
+    absolute("HOME").map(|home| Place { top: home.join(".cache/unbloat"), mode: 0o700 })
 }
 
 /// Writes the libraries into a directory, which is made if need be; the files' paths.
@@ -133,11 +151,11 @@ fn is_complete(directory: &Path) -> bool {
         })
 }
 
-/// Makes a directory 0700, or accepts one that nobody else can write to.
-fn make_private(directory: &Path) -> Result<(), BundleError> {
+/// Makes a directory with these permissions, or accepts one that nobody else can write to.
+fn make_private(directory: &Path, mode: u32) -> Result<(), BundleError> {
     DirBuilder::new()
         .recursive(true)
-        .mode(0o700)
+        .mode(mode)
         .create(directory)
         .map_err(|source| write_error(directory, source))?;
     check_private(directory)
@@ -218,6 +236,14 @@ mod tests {
     }
 
     #[test]
+    fn root_keeps_its_libraries_where_those_it_becomes_can_read_them() {
+        let home = |name: &str| (name == "HOME").then(|| "/home/u".to_owned());
+        assert_eq!(place(home, 0), Some(Place { top: "/var/cache/unbloat".into(), mode: 0o755 }));
+        assert_eq!(place(home, 1000), Some(Place { top: "/home/u/.cache/unbloat".into(), mode: 0o700 }));
+        assert_eq!(place(|_| None, 1000), None);
+    }
+
+    #[test]
     fn a_directory_that_others_can_write_to_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let directory = unpack(home.path()).unwrap();
@@ -232,7 +258,6 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = unpack(&file).unwrap_err().to_string();
         assert!(error.contains("unbloat install DIR") && error.contains("XDG_CACHE_HOME"), "{error}");
-        assert!(matches!(cache(|_| None), Err(BundleError::NoCache)));
         assert!(matches!(unpack(Path::new("/a b")), Err(BundleError::Unquotable { .. })));
     }
 
