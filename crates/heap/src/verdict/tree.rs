@@ -83,7 +83,7 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
     let puma = master.command.contains("puma");
     let loaded = mean(&|w| classes(w.0).unwrap_or(0));
     let before = classes(master).unwrap_or(u64::MAX);
-    if loaded as f64 >= LOADED_AGAIN * before as f64 {
+    if before > 0 && loaded as f64 >= LOADED_AGAIN * before as f64 {
         text.push_str(&format!(
             " A worker has {loaded} classes and modules, the master {before}: the application is loaded by each worker. \
              Loaded before the fork, it is there once."
