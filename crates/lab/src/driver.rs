@@ -94,9 +94,15 @@ pub fn drive(
 
 /// The load runs in a process of its own: its CPU is told from the harness's, and its end is its own.
 fn words(unbloat: &Path, driver: &str, bench: &Bench) -> Vec<String> {
-    let fixed = [unbloat.display().to_string(), "bench".into(), driver.into(), bench.url.clone()];
-    let last = ["--json", "--quiet"].map(str::to_owned);
-    fixed.into_iter().chain(bench.options.iter().cloned()).chain(last).collect()
+    let mut words = vec![unbloat.display().to_string(), "bench".into(), driver.into()];
+    // A file of routes brings paths; the URL is what they are relative to.
+    if bench.options.iter().any(|option| option.starts_with("--routes")) {
+        words.push("--base".into());
+    }
+    words.push(bench.url.clone());
+    words.extend(bench.options.iter().cloned());
+    words.extend(["--json", "--quiet"].map(str::to_owned));
+    words
 }
 
 /// The figures in a line's `key=value` words.
@@ -167,20 +173,23 @@ fn cable(output: &str) -> Option<Measured> {
 fn http(output: &str) -> Option<Measured> {
     let document: Value = serde_json::from_str(output).ok()?;
     let total = &document["total"];
+    let units = total["requests"].as_f64();
+    let seconds: f64 =
+        document["batches"].as_array()?.iter().filter_map(|batch| batch["duration_s"].as_f64()).sum();
     Some(Measured {
-        throughput: total["requests_per_s"].as_f64(),
-        units: total["requests"].as_f64(),
+        throughput: units.filter(|_| seconds > 0.0).map(|units| units / seconds),
+        units,
         ..latencies(&document, &total["response"])
     })
 }
 
-/// The figures of `bench jobs --json`: from the push of a job to its end.
+/// The figures of `bench jobs --json`; the latency is that of the queue.
 fn jobs(output: &str) -> Option<Measured> {
     let document: Value = serde_json::from_str(output).ok()?;
     Some(Measured {
         throughput: document["jobs_per_s"].as_f64(),
-        units: document["done"].as_f64(),
-        ..latencies(&document, &document["total"])
+        units: document["ended"].as_f64(),
+        ..latencies(&document, &document["queue"])
     })
 }
 

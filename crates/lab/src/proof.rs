@@ -1,5 +1,6 @@
 //! That a variant is what it says: read from the processes themselves, not from what was asked for.
 
+use crate::server::RUN_VARIABLE;
 use crate::variant::Claim;
 use unbloat_heap::model::Allocator;
 use unbloat_heap::{Options, inspect};
@@ -37,11 +38,18 @@ fn allocator(pid: Pid) -> Result<Allocator, String> {
 fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
     let text = |e: unbloat_process::Error| e.to_string();
     match claim {
-        Claim::Environment(key, value) => match environment::environment(pid).map_err(text)?.get(key) {
-            Some(found) if found == value => Ok(format!("started with {key}={value}")),
-            Some(found) => Err(format!("started with {key}={found}, not {value}")),
-            None => Err(format!("started without {key}")),
-        },
+        Claim::Environment(key, value) => {
+            let environment = environment::environment(pid).map_err(text)?;
+            match environment.get(key) {
+                Some(found) if found == value => Ok(format!("started with {key}={value}")),
+                Some(found) => Err(format!("started with {key}={found}, not {value}")),
+                // Every process of a run has the mark, unless it wrote its title over its environment.
+                None if !environment.contains_key(RUN_VARIABLE) => {
+                    Ok(format!("{key} cannot be read back: its environment is overwritten by its title"))
+                }
+                None => Err(format!("started without {key}")),
+            }
+        }
         Claim::Mapped(name) => {
             let maps = Maps::of(pid).map_err(text)?;
             // Libraries lie in the file system as NAME or NAME.VERSION, whatever link they were asked for by.

@@ -1,10 +1,11 @@
 //! Starting a fresh server for one run, knowing when it is ready, and ending it so that nothing is left.
 //!
 //! Every process of a run carries `UNBLOAT_RUN=<id>` in its environment. So whatever the server forked, daemonized or
-//! moved to a session of its own is found at the end, and nothing of one run can disturb the next.
+//! moved to a session of its own is found at the end, and nothing of one run can disturb the next. Those that have
+//! overwritten their environment are found as descendants.
 
 use crate::plan::{Ready, Server};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use unbloat_process::status::{Kind, Status};
+use unbloat_process::tree::Tree;
 use unbloat_process::{Pid, environment, signal};
 
 /// The variable that marks the processes of a run.
@@ -185,11 +188,12 @@ impl Running {
 
     /// Ends it: SIGTERM to what was started, and after a while SIGKILL to whatever carries the run's mark.
     pub fn stop(mut self) -> Ending {
+        let tree = self.tree();
         let _ = signal::terminate(Pid(self.child.id().cast_signed()));
         let deadline = Instant::now() + self.stop_within;
         while Instant::now() < deadline {
             let ended = matches!(self.child.try_wait(), Ok(Some(_)));
-            if ended && environment::started_with(RUN_VARIABLE, &self.run).is_empty() {
+            if ended && self.left(&tree).is_empty() {
                 return match TcpListener::bind(("127.0.0.1", self.port)) {
                     Ok(_) => Ending::Clean,
                     Err(error) => Ending::Forced(format!("port {} is still taken: {error}", self.port)),
@@ -197,7 +201,7 @@ impl Running {
             }
             std::thread::sleep(POLL);
         }
-        let killed = self.kill();
+        let killed = self.kill(&tree);
         Ending::Forced(format!("{killed} processes did not end within {:?} of SIGTERM", self.stop_within))
     }
 
@@ -257,10 +261,26 @@ impl Running {
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
     }
 
-    /// Kills everything that carries the run's mark; says how many there were.
-    fn kill(&mut self) -> usize {
-        let left = environment::started_with(RUN_VARIABLE, &self.run);
+    /// The processes of the server as the kernel relates them. A program that sets its title, as Puma's workers do,
+    /// overwrites the environment that it was started with, and the mark with it.
+    fn tree(&self) -> Vec<Pid> {
+        let Ok(tree) = Tree::read() else { return Vec::new() };
+        let started = tree.below(Pid(self.child.id().cast_signed()));
+        started.into_iter().chain(tree.below(self.root)).collect()
+    }
+
+    /// What still runs of the processes in `tree` and of those that carry the run's mark.
+    fn left(&self, tree: &[Pid]) -> BTreeSet<Pid> {
+        let runs = |pid: &&Pid| Status::of(**pid).is_ok_and(|status| status.kind == Kind::Program);
+        let marked = environment::started_with(RUN_VARIABLE, &self.run);
+        tree.iter().filter(runs).copied().chain(marked).collect()
+    }
+
+    /// Kills what is left; says how many there were.
+    fn kill(&mut self, tree: &[Pid]) -> usize {
+        let left = self.left(tree);
         left.iter().for_each(|&pid| {
+            // Gone meanwhile is as good.
             let _ = signal::end(pid);
         });
         let _ = self.child.kill();
@@ -271,7 +291,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.kill();
+        let tree = self.tree();
+        self.kill(&tree);
     }
 }
 

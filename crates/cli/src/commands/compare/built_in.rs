@@ -9,8 +9,13 @@ pub(super) struct BuiltIn {
     pub(super) text: &'static str,
 }
 
-const ALL: &[BuiltIn] =
-    &[BuiltIn { name: "fragment", text: include_str!("../../../../../plans/fragment.toml") }];
+macro_rules! built_in {
+    ($($name:literal),*) => {
+        &[$(BuiltIn { name: $name, text: include_str!(concat!("../../../../../plans/", $name, ".toml")) }),*]
+    };
+}
+
+const ALL: &[BuiltIn] = built_in!["fragment", "cable", "web", "jobs", "demo"];
 
 pub(super) fn find(name: &str) -> Option<&'static BuiltIn> {
     ALL.iter().find(|plan| plan.name == name)

@@ -141,7 +141,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
 /// A plan's text and the file that its relative paths are relative to.
 fn read_plan(name: &str) -> anyhow::Result<(String, PathBuf)> {
     if let Some(plan) = built_in::find(name) {
-        return Ok((plan.text.to_owned(), built_in::root()?.join("plans")));
+        return Ok((plan.text.to_owned(), built_in::root()?.join("plans").join(name)));
     }
     let text = std::fs::read_to_string(name).with_context(|| {
         format!(
