@@ -10,8 +10,10 @@ use unbloat_lab::metric::Metric;
 pub fn document(experiment: &Experiment) -> Value {
     let Analysis { variants, aa, blocks, warnings, settings } = experiment.analysis;
     let recommended = sentence::recommended(experiment);
-    let deploy =
-        experiment.variants.iter().find(|v| Some(v.name.as_str()) == recommended).map(|v| v.deploy());
+    let deploy: Vec<Value> = super::text::deploy(experiment)
+        .into_iter()
+        .map(|(place, line)| json!({ "where": place, "line": line }))
+        .collect();
     json!({
         "schema": 1,
         "title": experiment.plan.title,

@@ -1,0 +1,182 @@
+//! `unbloat compare` from the plan to the answer, with real servers of a second each.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A scratch directory with a plan in it.
+struct Bench {
+    directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(plan: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("plan.toml"), plan).unwrap();
+        Bench { directory }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
+        command.args(arguments).current_dir(self.directory.path());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn document(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let schema: Value = serde_json::from_str(
+            &std::fs::read_to_string(root().join("docs/reference/compare.schema.json")).unwrap(),
+        )
+        .unwrap();
+        jsonschema::validate(&schema, &document)
+            .unwrap_or_else(|e| panic!("{} at {}: {document:#}", e, e.instance_path()));
+        document
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A server that works by itself: forty units of so many milliseconds each, and its latencies.
+fn sleeper(variants: &str) -> String {
+    let script = r#"
+        $stdout.sync = true
+        trap("TERM") { exit!(0) }
+        puts "ready pid=#{Process.pid}"
+        unit = 0.004 * (ENV["SLOW"] || "1").to_f
+        times = Array.new(40) { t = Process.clock_gettime(1); sleep unit; Process.clock_gettime(1) - t }.sort
+        puts "done units=40 throughput=#{40 / times.sum} p50_s=#{times[20]} p95_s=#{times[38]} p99_s=#{times[39]}"
+        sleep
+    "#;
+    format!(
+        "title = \"sleeper\"\n[server]\nstart = [\"ruby\", \"-e\", '''{script}''']\nready = {{ line = \"ready pid=\" }}\n\
+         [load]\ndriver = \"own\"\n[design]\nblocks = 5\nidle-tail = \"0s\"\n[rule]\nminimize = \"p50\"\nnot-worse = []\n{variants}"
+    )
+}
+
+#[test]
+fn fewer_arenas_are_found_to_take_less_memory_on_the_fragment_application() {
+    let app = root().join("apps/fragment/start").canonicalize().unwrap();
+    let plan = format!(
+        "title = \"burst\"\n[server]\nstart = [\"{}\", \"burst\", \"--megabytes\", \"60\", \"--idle\", \"600\"]\n\
+         wrapper-variable = \"UNBLOAT_WRAP\"\nready = {{ line = \"ready pid=\" }}\n[load]\ndriver = \"own\"\n[design]\n\
+         blocks = 5\nidle-tail = \"100ms\"\n[rule]\nnot-worse = []\n\
+         [[variant]]\nname = \"default\"\nallocator = \"glibc\"\n\
+         [[variant]]\nname = \"one arena\"\nallocator = \"glibc\"\nenvironment = {{ MALLOC_ARENA_MAX = \"1\" }}\n",
+        app.display()
+    );
+    let bench = Bench::new(&plan);
+    let document = bench.document(&["compare", "plan.toml", "--json"]);
+    assert_eq!(document["control"], "default");
+    assert_eq!(document["variants"][0]["runs"], 10);
+    let memory = &document["variants"][1]["metrics"]["pss_end"];
+    assert_eq!(memory["verdict"], "better", "{document:#}");
+    assert!(memory["ratio_high"].as_f64().unwrap() < 1.0);
+    assert!(document["variants"][1]["metrics"]["bloat"]["median"].as_f64().unwrap() > 0.0);
+    assert_eq!(document["recommendation"]["variant"], "one arena");
+    let deploy = document["recommendation"]["deploy"].to_string();
+    assert!(deploy.contains("ENV MALLOC_ARENA_MAX=1"), "{deploy}");
+
+    let page = std::fs::read_to_string(bench.directory.path().join("plan.html")).unwrap();
+    for piece in ["Use one arena", "Memory over time", "What memory is made of", "glibc&#39;s arena_max is 1"]
+    {
+        assert!(page.contains(piece), "{piece} is not on the page");
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"), "the page is self-contained");
+
+    // The file alone is enough to see it again.
+    assert_eq!(bench.document(&["report", "plan.unbloat", "--json"])["variants"], document["variants"]);
+}
+
+#[test]
+fn identical_variants_recommend_nothing() {
+    let variants =
+        "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nenvironment = { NOTHING = \"1\" }\n";
+    let document = Bench::new(&sleeper(variants)).document(&["compare", "plan.toml", "--json"]);
+    assert_ne!(document["recommendation"]["variant"], "b", "{document:#}");
+    assert_eq!(document["recommendation"]["deploy"], serde_json::json!([]));
+}
+
+#[test]
+fn an_injected_slowdown_is_found() {
+    let variants =
+        "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"slow\"\nenvironment = { SLOW = \"2.5\" }\n";
+    let document = Bench::new(&sleeper(variants)).document(&["compare", "plan.toml", "--json"]);
+    let p50 = &document["variants"][1]["metrics"]["p50"];
+    assert_eq!(p50["verdict"], "worse", "{document:#}");
+    assert!((1.5..3.5).contains(&p50["ratio"].as_f64().unwrap()), "{p50}");
+    assert_eq!(document["recommendation"]["variant"], "a");
+}
+
+#[test]
+fn killed_at_any_moment_the_same_command_goes_on_and_nothing_stays() {
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n";
+    let bench = Bench::new(&sleeper(variants));
+    for wait_ms in [150, 420, 777, 1300] {
+        let mut child =
+            bench.command(&["compare", "plan.toml", "--quiet"]).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let document = bench.document(&["compare", "plan.toml", "--json"]);
+    assert_eq!((&document["variants"][0]["runs"], &document["variants"][1]["runs"]), (&10.into(), &5.into()));
+    let marks: Vec<_> = ["0.004 * (ENV"].into_iter().collect();
+    let left = running_with(bench.directory.path(), &marks);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Processes that were started in `directory` with all of `pieces` in their command line.
+fn running_with(directory: &Path, pieces: &[&str]) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let processes = entries
+        .filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == directory));
+    let commands = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    commands.filter(|command| pieces.iter().all(|piece| command.contains(piece))).collect()
+}
+
+#[test]
+fn a_dry_run_runs_nothing_and_shows_the_order() {
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n";
+    let bench = Bench::new(&sleeper(variants));
+    let output = bench.run(&["compare", "plan.toml", "--dry-run"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success() && text.contains("15 runs in 5 blocks") && text.contains("block  5:"),
+        "{text}"
+    );
+    assert!(!bench.directory.path().join("plan.unbloat").exists());
+}
+
+#[test]
+fn init_writes_a_plan_that_is_understood() {
+    let bench = Bench::new("");
+    std::fs::write(bench.directory.path().join("config.ru"), "run ->(_) { [200, {}, []] }\n").unwrap();
+    let output = bench.run(&["compare", "init", "."]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(bench.run(&["compare", "unbloat.toml", "--dry-run"]).status.success());
+    let again = bench.run(&["compare", "init", "."]);
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("-o"));
+}
+
+#[test]
+fn bad_plans_are_refused_with_the_reason() {
+    for (plan, expected) in
+        [("title = \"x\"\nserevr = {}\n", "did you mean `server`?"), ("no toml at all", "plan.toml")]
+    {
+        let output = Bench::new(plan).run(&["compare", "plan.toml"]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains(expected), "{text}");
+    }
+    let missing = Bench::new("").run(&["compare", "nonesuch"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("fragment, cable, web, jobs"));
+}
