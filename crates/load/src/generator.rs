@@ -7,7 +7,9 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// A thread that used more of its core than this was itself the limit.
-pub(crate) const SATURATED: f64 = 0.90;
+const SATURATED: f64 = 0.90;
+/// CPU time in seconds below which nothing is said: a burst of milliseconds fills a core and limits nothing.
+const JUDGED_S: f64 = 0.2;
 
 /// What the generator used and how late it was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -22,6 +24,13 @@ pub struct Generator {
     /// How long data that was there waited for its turn to be read, 99th percentile, in nanoseconds: by so much the
     /// deliveries may look slower than they were. Absent when nothing was read.
     pub read_lag_p99_ns: Option<u64>,
+}
+
+impl Generator {
+    /// Whether it was itself the limit.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.cpu_share > SATURATED && self.cpu_s > JUDGED_S
+    }
 }
 
 /// A span of time with the CPU time that the calling thread used in it.

@@ -2,7 +2,7 @@
 
 use super::tally::Counts;
 use crate::fault::Faults;
-use crate::generator::{Generator, SATURATED};
+use crate::generator::Generator;
 use crate::latency::Latency;
 use serde::Serialize;
 use std::fmt;
@@ -178,7 +178,7 @@ impl Step {
         if self.duplicated > 0 {
             problems.push(Problem::Duplicated(self.duplicated));
         }
-        if self.messages > 0 && self.generator.cpu_share > SATURATED {
+        if self.messages > 0 && self.generator.is_saturated() {
             problems.push(Problem::Saturated { clients: self.clients, cpu_share: self.generator.cpu_share });
         }
         let tolerated = self
@@ -242,7 +242,8 @@ mod tests {
             10,
             Counts { messages: 5, expected: 50, received: 49, lost: 1, duplicated: 2, ..Counts::default() },
         );
-        step.generator = Generator { cpu_share: 0.97, late_p99_ns: Some(3_000_000), ..Generator::default() };
+        step.generator =
+            Generator { cpu_s: 5.0, cpu_share: 0.97, late_p99_ns: Some(3_000_000), ..Generator::default() };
         step.errors.add("reset", || "connection reset by peer".to_owned());
         let outcome = Outcome { steps: vec![step], generator: Generator::default(), interrupted: true };
         let text: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();

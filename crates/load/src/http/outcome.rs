@@ -1,7 +1,7 @@
 //! What an HTTP run found.
 
 use crate::fault::Faults;
-use crate::generator::{Generator, SATURATED};
+use crate::generator::Generator;
 use crate::latency::Latency;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ impl Batch {
 
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if self.generator.cpu_share > SATURATED {
+        if self.generator.is_saturated() {
             problems.push(Problem::Saturated(self.generator.cpu_share));
         }
         let median = self.figures.response.quantile_ns(0.5).unwrap_or(0) as f64;
