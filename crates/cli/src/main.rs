@@ -3,6 +3,8 @@
 //! This file only parses the arguments, dispatches to one file per command under [`commands`], and turns the
 //! result into an exit status: 0 done, 1 failed, 2 usage, 3 done but the answer is no.
 
+mod arguments;
+mod clock;
 mod commands;
 mod exit;
 mod targets;

@@ -135,7 +135,14 @@ pub fn census(path: &Path, root: Pid) -> Result<Census, unbloat_store::Error> {
         for (report, _) in &reports {
             let Some(&process) = processes.get(&report.pid.0) else { continue };
             for (category, bytes) in report.census.iter() {
-                batch.census(&CategoryBytes { time_ns: now, process, category: category.name(), bytes })?;
+                let (category, proportional_bytes) = (category.name(), None);
+                batch.census(&CategoryBytes {
+                    time_ns: now,
+                    process,
+                    category,
+                    bytes,
+                    proportional_bytes,
+                })?;
             }
         }
         Ok(())

@@ -15,6 +15,11 @@
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
 //! | [`environment`] | what a process was started with |
+//! | [`stat`] | `/proc/PID/stat` and `smaps_rollup`, parsed |
+//! | [`watch`] | reading them again and again, cheaply |
+//! | [`events`] | every fork, exec and exit, from the kernel |
+//! | [`cgroup`] | the memory of a control group |
+//! | [`keeper`] | starting a command of which nothing is left behind |
 //! | [`signal`] | asking a process to end |
 //! | [`status_page`] | what `libunbloat.so` in a process says about itself |
 //! | [`resident`] | small reads that touch resident pages only |
@@ -24,10 +29,13 @@
 //! | [`exec`] | becoming another program |
 //! | [`error`] | what can go wrong, with the next step |
 
+pub mod cgroup;
 pub mod elf;
 pub mod environment;
 pub mod error;
+pub mod events;
 pub mod exec;
+pub mod keeper;
 pub mod maps;
 pub mod memory;
 pub mod pages;
@@ -36,12 +44,14 @@ pub mod pid;
 pub mod remote;
 pub mod resident;
 pub mod signal;
+pub mod stat;
 pub mod status;
 pub mod status_page;
 pub mod stop;
 pub mod synthetic;
 pub mod threads;
 pub mod tree;
+pub mod watch;
 
 pub use elf::Image;
 pub use error::{Error, Result};
@@ -50,6 +60,7 @@ pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
 pub use resident::ResidentOnly;
+pub use stat::Stat;
 pub use status::{Kind, PssParts, Rollup, Status};
 pub use stop::Stopped;
 pub use synthetic::SyntheticMemory;

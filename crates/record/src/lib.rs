@@ -1,1 +1,37 @@
 //! The sampler: process tree and census over time, written to a store.
+//!
+//! [`record`] does it all: it starts a command (or attaches to processes), follows the tree, samples it and writes it
+//! to a [`unbloat_store::Writer`]. One look at the tree goes like this:
+//!
+//! ```text
+//! schedule says it is due ─► births: who came, who went ─► tree: one read of /proc/PID/stat each ─► ops ─► writer thread
+//!                         └► budget allows? ─► deep thread: smaps_rollup or census of each ───────► ops ─┘
+//! ```
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`session`] | a recording from start to end |
+//! | [`schedule`] | when to look |
+//! | [`budget`] | how often what is dear may be taken |
+//! | `births` | who is born into the tree and who ends |
+//! | `tree` | the members, their samples and accounts |
+//! | `deep` | PSS and the census, on a thread of their own |
+//! | `ops` | what is to be written, and the thread that writes it |
+//! | [`progress`] | the state, for whoever watches |
+//! | [`provenance`] | where the figures come from |
+
+mod births;
+pub mod budget;
+mod census;
+mod deep;
+pub mod error;
+mod ops;
+pub mod progress;
+pub mod provenance;
+pub mod schedule;
+pub mod session;
+mod tree;
+
+pub use error::{Error, Result};
+pub use progress::Progress;
+pub use session::{Options, Outcome, Target, record};

@@ -4,9 +4,11 @@
 //! nothing prints.
 
 pub mod bench;
+pub mod chart;
 pub mod compare;
 pub mod inspect;
 mod markup;
+pub mod recording;
 pub mod status;
 pub mod style;
 pub mod trim;

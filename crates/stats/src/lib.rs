@@ -4,6 +4,7 @@
 //! what a user's next deploy will see. A run yields one positive number per metric; runs are compared within blocks.
 
 pub mod contrast;
+pub mod growth;
 pub mod holm;
 pub mod median;
 pub mod power;

@@ -64,7 +64,7 @@ impl Reader {
     /// All processes, in the order they were seen.
     pub fn processes(&self) -> Result<Vec<Process>> {
         let sql = "SELECT id, run, pid, start_ticks, parent, command, first_seen_ns, last_seen_ns, ended_ns, \
-                   exit_status, user_s, system_s, cpu_source, peak_rss_bytes, note FROM process ORDER BY id";
+                   exit_status, user_s, system_s, cpu_source, peak_rss_bytes, runtime, note FROM process ORDER BY id";
         self.rows(sql, [], |row| {
             Ok(Process {
                 id: row.get(0)?,
@@ -81,7 +81,8 @@ impl Reader {
                 system_s: row.get(11)?,
                 cpu_source: row.get(12)?,
                 peak_rss_bytes: unsigned(row, 13)?,
-                note: row.get(14)?,
+                runtime: row.get(14)?,
+                note: row.get(15)?,
             })
         })
     }
@@ -112,7 +113,7 @@ impl Reader {
     /// PSS is `None` at a look where none was taken. A process whose PSS may not be read is missing in the sum (its
     /// `note` says so), but one that vanished during the look is not a reason to throw the look away.
     pub fn tree_memory(&self) -> Result<Vec<TreeMemory>> {
-        let sql = "SELECT time_ns, count(*), sum(rss_bytes), sum(pss_bytes) FROM sample GROUP BY time_ns ORDER BY time_ns";
+        let sql = "SELECT time_ns, count(rss_bytes), sum(rss_bytes), sum(pss_bytes) FROM sample WHERE rss_bytes IS NOT NULL GROUP BY time_ns ORDER BY time_ns";
         self.rows(sql, [], |row| {
             Ok(TreeMemory {
                 time_ns: row.get(0)?,
@@ -125,12 +126,13 @@ impl Reader {
 
     /// All censuses in the order of time.
     pub fn census(&self) -> Result<Vec<CategoryBytes>> {
-        self.rows("SELECT time_ns, process, category, bytes FROM census ORDER BY time_ns, rowid", [], |row| {
+        self.rows("SELECT time_ns, process, category, bytes, proportional_bytes FROM census ORDER BY time_ns, rowid", [], |row| {
             Ok(CategoryBytes {
                 time_ns: row.get(0)?,
                 process: row.get(1)?,
                 category: row.get(2)?,
                 bytes: unsigned(row, 3)?.unwrap_or(0),
+                proportional_bytes: unsigned(row, 4)?,
             })
         })
     }

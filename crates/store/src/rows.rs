@@ -168,6 +168,7 @@ pub struct Process {
     pub system_s: Option<f64>,
     pub cpu_source: Option<String>,
     pub peak_rss_bytes: Option<u64>,
+    pub runtime: Option<String>,
     pub note: Option<String>,
 }
 
@@ -195,7 +196,10 @@ pub struct CategoryBytes {
     pub time_ns: i64,
     pub process: ProcessId,
     pub category: String,
+    /// Bytes of this process; over a process they sum up to its RSS.
     pub bytes: u64,
+    /// The same with shared pages divided among those that have them, where that is known.
+    pub proportional_bytes: Option<u64>,
 }
 
 /// A row of `counter`.

@@ -37,6 +37,7 @@ CREATE TABLE process (
     system_s       REAL,
     cpu_source     TEXT,                                -- how that is known: wait, exit, parent or sample
     peak_rss_bytes INTEGER,
+    runtime        TEXT,                                -- Ruby and allocator, as found in its memory
     note           TEXT                                 -- what could not be read, and why
 );
 
@@ -59,7 +60,8 @@ CREATE TABLE census (
     time_ns  INTEGER NOT NULL,
     process  INTEGER NOT NULL REFERENCES process (id),
     category TEXT    NOT NULL,
-    bytes    INTEGER NOT NULL
+    bytes    INTEGER NOT NULL,                          -- of this process; over a process they sum up to its RSS
+    proportional_bytes INTEGER                          -- shared pages divided; over the tree they sum up to its PSS
 );
 
 -- Counters that come with a census: ruby_live_slots, ruby_slots, gc_count, trims, refaults, …

@@ -131,12 +131,11 @@ fn thin(transaction: &Transaction<'_>, pass: Pass) -> rusqlite::Result<i64> {
         (pass.next, next, &keep),
     )?;
     if pass.table == Table::Census {
-        let bound = |pick: fn(&(i64, i64, i64), &(i64, i64, i64)) -> bool| {
-            whole.iter().copied().reduce(|a, b| if pick(&b, &a) { b } else { a }).map_or(0, |look| look.0)
-        };
+        let times = || whole.iter().map(|look| look.0);
+        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
         transaction.execute(
             &format!("DELETE FROM counter WHERE time_ns BETWEEN ?1 AND ?2 AND time_ns {not_kept}"),
-            (bound(|a, b| a.0 < b.0), bound(|a, b| a.0 > b.0), &keep),
+            (first, last, &keep),
         )?;
     }
     // The last look is reached again as the first of the next step, or, at the end of the pass, stays.
@@ -217,7 +216,14 @@ mod tests {
                 .batch(|batch| {
                     for category in ["malloc_live", "malloc_stranded", "ruby_live", "ruby_free"] {
                         let category = category.to_owned();
-                        batch.census(&CategoryBytes { time_ns, process: puma, category, bytes: 1 << 20 })?;
+                        let (process, bytes, proportional_bytes) = (puma, 1 << 20, None);
+                        batch.census(&CategoryBytes {
+                            time_ns,
+                            process,
+                            category,
+                            bytes,
+                            proportional_bytes,
+                        })?;
                     }
                     let name = "gc_count".to_owned();
                     batch.counter(&crate::Counter { time_ns, process: puma, name, value: 3 })

@@ -106,6 +106,15 @@ impl Writer {
         &self.recording
     }
 
+    /// The first id that no process of the file has.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn next_process(&self) -> Result<ProcessId> {
+        let sql = "SELECT coalesce(max(id), 0) + 1 FROM process";
+        self.db.query_row(sql, [], |row| row.get(0)).map_err(|e| Error::sqlite(&self.path, "read", e))
+    }
+
     /// Nanoseconds since the recording began, for a mark from outside of the recorder.
     ///
     /// # Errors
@@ -266,10 +275,20 @@ impl Batch<'_> {
 
     /// Adds a process.
     pub fn process(&self, process: &NewProcess) -> Result<ProcessId> {
+        self.add_process(None, process)
+    }
+
+    /// Adds a process under an id of the caller's, from [`Writer::next_process`] on. For the one recorder of a file.
+    pub fn process_as(&self, id: ProcessId, process: &NewProcess) -> Result<()> {
+        self.add_process(Some(id), process).map(drop)
+    }
+
+    fn add_process(&self, id: Option<ProcessId>, process: &NewProcess) -> Result<ProcessId> {
         self.insert(
-            "INSERT INTO process (run, pid, start_ticks, parent, command, first_seen_ns, last_seen_ns) \
-             VALUES (?, ?, ?, ?, ?, ?6, ?6)",
+            "INSERT INTO process (id, run, pid, start_ticks, parent, command, first_seen_ns, last_seen_ns) \
+             VALUES (?, ?, ?, ?, ?, ?, ?7, ?7)",
             &[
+                &id,
                 &process.run,
                 &process.pid,
                 &process.start_ticks.map(integer),
@@ -292,6 +311,11 @@ impl Batch<'_> {
             "UPDATE process SET last_seen_ns = ?, peak_rss_bytes = ? WHERE id = ?",
             &[&time_ns, &peak_rss_bytes.map(integer), &process],
         )
+    }
+
+    /// What runs in a process: Ruby and allocator, as found in its memory.
+    pub fn process_runtime(&self, process: ProcessId, runtime: &str) -> Result<()> {
+        self.update("UPDATE process SET runtime = ? WHERE id = ?", &[&runtime, &process])
     }
 
     /// What could not be read of a process, and why.
@@ -341,8 +365,14 @@ impl Batch<'_> {
     /// Adds one category of a census.
     pub fn census(&self, row: &CategoryBytes) -> Result<()> {
         self.insert(
-            "INSERT INTO census (time_ns, process, category, bytes) VALUES (?, ?, ?, ?)",
-            &[&row.time_ns, &row.process, &row.category, &integer(row.bytes)],
+            "INSERT INTO census (time_ns, process, category, bytes, proportional_bytes) VALUES (?, ?, ?, ?, ?)",
+            &[
+                &row.time_ns,
+                &row.process,
+                &row.category,
+                &integer(row.bytes),
+                &row.proportional_bytes.map(integer),
+            ],
         )
         .map(drop)
     }

@@ -3,10 +3,16 @@
 mod bench;
 mod compare;
 mod env;
+mod growth;
+mod import;
 mod inspect;
 mod install;
+mod mark;
+mod plot;
 mod policy;
+mod record;
 mod run;
+mod show;
 mod status;
 mod trim;
 mod version;
@@ -21,6 +27,18 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     /// Put load on a server and measure what its users feel.
     Bench(bench::Args),
+    /// Record the memory of a command or of running processes over time.
+    Record(record::Args),
+    /// Name a moment in a running recording.
+    Mark(mark::Args),
+    /// Summarize a recording.
+    Show(show::Args),
+    /// Draw a recording.
+    Plot(plot::Args),
+    /// Say whether a recording shows a leak, fragmentation or a plateau.
+    Growth(growth::Args),
+    /// Make a recording from a log of psrecord.
+    Import(import::Args),
     /// Start a server so that it stays lean.
     Run(run::Args),
     /// Print the environment that `unbloat run` gives a server.
@@ -44,6 +62,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Mark(args) => mark::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Plot(args) => plot::run(&args),
+        Command::Growth(args) => growth::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Install(args) => install::run(&args),

@@ -1,0 +1,66 @@
+//! Values that several commands take on the command line.
+
+use std::time::Duration;
+
+/// A size in bytes, with an IEC or SI unit perhaps: `100MB`, `64MiB`, `2G` (binary, as the kernel has it), `4096`.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "k" | "kib" => 1024.0,
+        "m" | "mib" => 1024.0 * 1024.0,
+        "g" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("{unit:?} is no unit of size. Write for example 100MB or 64MiB")),
+    };
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} is no size. Write for example 100MB or 64MiB"))?;
+    Ok((number * factor) as u64)
+}
+
+/// A share, in percent if it says so: `2%`, `0.02`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let number =
+        |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0);
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent).map(|value| value / 100.0),
+        None => number(text),
+    };
+    share.ok_or_else(|| format!("{text:?} is no share of a core. Write for example 2% or 0.02"))
+}
+
+/// A time that is not zero, with its unit: `100ms`, `10s`, `1h`; seconds without one.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let plain = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = match plain {
+        Some(time) => time,
+        None => {
+            humantime::parse_duration(text).map_err(|e| format!("{e}. Write for example 100ms, 10s or 1h"))?
+        }
+    };
+    if time.is_zero() { Err("it cannot be zero. Write for example 100ms".into()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn values_with_units() {
+        assert_eq!(bytes("100MB").unwrap(), 100_000_000);
+        assert_eq!(bytes("1.5 GiB").unwrap(), 3 << 29);
+        assert_eq!(bytes("4096").unwrap(), 4096);
+        assert!(bytes("many").is_err() && bytes("1 parsec").is_err());
+        assert_eq!(share("2%").unwrap(), 0.02);
+        assert_eq!(share("0.5").unwrap(), 0.5);
+        assert!(share("-1").is_err() && share("0").is_err());
+        assert_eq!(interval("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(interval("0.5").unwrap(), Duration::from_millis(500));
+        assert!(interval("0s").is_err() && interval("soon").is_err());
+    }
+}

@@ -1,0 +1,33 @@
+//! `unbloat growth`: is it a leak, fragmentation, or a plateau?
+
+use super::show::terminal_style;
+use crate::exit::Exit;
+use std::io::Write as _;
+use std::path::PathBuf;
+use unbloat_report::recording::{growth, series::Loaded};
+use unbloat_store::Reader;
+
+/// Options of `unbloat growth`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The recording; it may still be running.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Leave with status 3 when a leak is suspected.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let findings = growth::Findings::of(&Loaded::read(&Reader::open(&args.file)?)?);
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&growth::json(&findings))?)
+    } else {
+        growth::text(&findings, &terminal_style())
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(if args.check && findings.leak_suspected() { Exit::No } else { Exit::Done })
+}

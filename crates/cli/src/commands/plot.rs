@@ -1,0 +1,80 @@
+//! `unbloat plot`: draws one recording, or several laid over each other.
+
+use crate::exit::Exit;
+use anyhow::{Context as _, bail};
+use std::io::Write as _;
+use std::path::PathBuf;
+use unbloat_report::chart::{page, png, svg};
+use unbloat_report::recording::{list, plot, series::Loaded};
+use unbloat_store::Reader;
+
+/// Options of `unbloat plot`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The recordings.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where to write; the ending says what: .svg, .png, .html, .csv or .json. By default SVG to stdout.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What memory is divided by. For CSV: one line a process or category instead of one for the whole tree.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<By>,
+    /// CSV in psrecord's columns.
+    #[arg(long)]
+    psrecord: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    Process,
+    Category,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let loaded: Vec<Loaded> = args
+        .files
+        .iter()
+        .map(|file| Ok(Loaded::read(&Reader::open(file)?)?))
+        .collect::<anyhow::Result<_>>()?;
+    let ending = match &args.output {
+        Some(path) => path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default(),
+        None if args.psrecord => "csv".to_owned(),
+        None => "svg".to_owned(),
+    };
+    if args.by == Some(By::Category) && loaded.iter().all(|one| one.censuses.is_empty()) {
+        bail!(
+            "{} holds no census. Record with CAP_SYS_PTRACE (or as the same user) for longer than --census",
+            args.files.first().map(|file| file.display().to_string()).unwrap_or_default()
+        );
+    }
+    let by = if args.by == Some(By::Category) { plot::By::Category } else { plot::By::Process };
+    let chart = || plot::chart(&loaded, by);
+    let bytes = match ending.as_str() {
+        "svg" => svg::draw(&chart(), svg::Size::default(), svg::Theme::Adapting).into_bytes(),
+        "html" | "htm" => page::draw(&chart()).into_bytes(),
+        "png" => png::draw(&chart(), svg::Size::default())?,
+        "json" => format!("{}\n", list::json(&loaded)).into_bytes(),
+        "csv" => csv(args, &loaded)?.into_bytes(),
+        other => bail!("cannot draw a {other:?}. Let the name end in .svg, .png, .html, .csv or .json"),
+    };
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?
+        }
+        None => std::io::stdout().write_all(&bytes)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn csv(args: &Args, loaded: &[Loaded]) -> anyhow::Result<String> {
+    let [one] = loaded else {
+        bail!("CSV holds one recording. Give one file, or an output that ends in .json")
+    };
+    Ok(match args.by {
+        _ if args.psrecord => list::csv_as_psrecord(one),
+        Some(By::Process) => list::csv_by_process(one),
+        Some(By::Category) => list::csv_by_category(one),
+        None => list::csv(one),
+    })
+}

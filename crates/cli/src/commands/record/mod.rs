@@ -1,0 +1,174 @@
+//! `unbloat record`: memory over time, of a command or of running processes, into a file.
+
+mod view;
+
+use crate::arguments::{bytes, interval, share};
+use crate::exit::Exit;
+use anyhow::{Context as _, bail};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use unbloat_process::{Pid, Tree};
+use unbloat_record::{Options, Target};
+use unbloat_store::{Kind, Recording, Writer};
+
+/// Options of `unbloat record`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The command's exit status is passed on. On Ctrl-C the command is given time to end \
+                        (--grace), then whatever is left of it is killed, unless --detach.")]
+pub(crate) struct Args {
+    /// The file to write; by default NAME-DATE-TIME.unbloat in the current directory.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Record this process and everything below it. May be given several times.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Vec<i32>,
+    /// Record the running processes whose command line matches, and everything below them.
+    #[arg(long, value_name = "REGEX", conflicts_with_all = ["command", "pid"])]
+    name: Option<regex::Regex>,
+    /// Time between two samples of RSS, CPU, faults and threads; PSS is taken at most as often.
+    #[arg(long, default_value = "100ms", value_parser = interval, value_name = "TIME")]
+    interval: Duration,
+    /// Time between two censuses (what memory is made of), at least.
+    #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
+    census: Duration,
+    /// Share of one core that recording may use for PSS and the census of the whole tree.
+    #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
+    budget: f64,
+    /// End the recording after this time; a command that was started is ended with it.
+    #[arg(long, value_parser = interval, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// Keep the file about that small by thinning old samples.
+    #[arg(long, default_value = "100MB", value_parser = bytes, value_name = "SIZE")]
+    max_size: u64,
+    /// Leave the command running when the recording ends.
+    #[arg(long, conflicts_with_all = ["pid", "name"])]
+    detach: bool,
+    /// How long a command that was asked to end may take before it is killed.
+    #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
+    grace: Duration,
+    /// Send the command's output to a file, so that the live view has the terminal.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print nothing but errors.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Look for new processes instead of asking the kernel for its process events.
+    #[arg(long, hide = true)]
+    look_around: bool,
+    /// The command to start and record, with its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let (target, name) = target(args)?;
+    let path = args.output.clone().unwrap_or_else(|| default_path(&name));
+    let mut writer = Writer::create(&path, &Recording::begin(Kind::Record))?;
+    describe(&mut writer, args, &name)?;
+    let options = Options {
+        interval: args.interval,
+        census_interval: args.census,
+        budget: args.budget,
+        duration: args.duration,
+        max_bytes: args.max_size,
+        detach: args.detach,
+        grace: args.grace,
+        run: None,
+        look_around_only: args.look_around,
+    };
+    let own_terminal = args.command.is_empty() || args.log.is_some();
+    let mut view = view::View::new(&path, &name, args.quiet, own_terminal);
+    let recorded = unbloat_record::record(writer, target, &options, &mut |progress| view.show(progress));
+    view.end();
+    match recorded {
+        Ok(outcome) => {
+            view.summary(&outcome)?;
+            Ok(exit(outcome.exit_status))
+        }
+        Err(error) => {
+            remove_if_empty(&path, &error);
+            let status = not_started_status(&error);
+            crate::exit::report(&error.into());
+            Ok(status)
+        }
+    }
+}
+
+fn target(args: &Args) -> anyhow::Result<(Target, String)> {
+    if let Some((program, arguments)) = args.command.split_first() {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if let Some(log) = &args.log {
+            let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+            command
+                .stderr(file.try_clone().context("cannot share the log")?)
+                .stdout(file)
+                .stdin(Stdio::null());
+        }
+        let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+        return Ok((Target::Command(command), words.join(" ")));
+    }
+    if let Some(name) = &args.name {
+        let roots = Tree::read()?.roots_matching(|text| name.is_match(text));
+        if roots.is_empty() {
+            bail!("no running process matches {:?}. Look for its name with `ps -ef`", name.as_str());
+        }
+        return Ok((Target::Attach(roots), name.as_str().to_owned()));
+    }
+    let roots: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
+    let Some(first) = roots.first() else {
+        bail!("nothing to record. Give a command after --, or --pid PID, or --name REGEX");
+    };
+    // Before a file is made: each must be there.
+    for &pid in &roots {
+        unbloat_process::Status::of(pid)?;
+    }
+    let name = unbloat_process::status::command(*first)?;
+    Ok((Target::Attach(roots), name))
+}
+
+/// The user's own words, for whoever reads the recording later.
+fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Result<()> {
+    writer.batch(|batch| {
+        batch.provenance(None, "command", name)?;
+        let recorded = if args.command.is_empty() { "running processes" } else { "a command" };
+        batch.provenance(None, "recorded", recorded)?;
+        args.duration.map_or(Ok(()), |d| batch.provenance(None, "duration_s", &d.as_secs_f64().to_string()))
+    })
+}
+
+/// `puma-20260921-101500.unbloat`.
+fn default_path(name: &str) -> PathBuf {
+    let program = name.split(' ').next().unwrap_or_default();
+    let stem = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let stem: String = stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
+    let stem = if stem.is_empty() { "recording" } else { stem.trim_start_matches('.') };
+    PathBuf::from(format!("{stem}-{}.unbloat", crate::clock::file_stamp()))
+}
+
+fn exit(status: Option<i64>) -> Exit {
+    status.map_or(Exit::Done, |status| Exit::Status(u8::try_from(status).unwrap_or(u8::MAX)))
+}
+
+/// A recording in which nothing was recorded is of no use.
+fn remove_if_empty(path: &Path, error: &unbloat_record::Error) {
+    if matches!(error, unbloat_record::Error::NotStarted(_) | unbloat_record::Error::Start(_)) {
+        for suffix in ["", "-wal", "-shm"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}
+
+/// As a shell has it: 127 not found, 126 not executable.
+fn not_started_status(error: &unbloat_record::Error) -> Exit {
+    match error {
+        unbloat_record::Error::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Exit::Status(127),
+        unbloat_record::Error::NotStarted(_) => Exit::Status(126),
+        _ => Exit::Failed,
+    }
+}

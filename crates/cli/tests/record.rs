@@ -1,0 +1,335 @@
+//! `unbloat record` on real process trees.
+#![allow(clippy::unwrap_used)]
+
+use rusqlite::Connection;
+use rusqlite::types::FromSql;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
+
+const UNBLOAT: &str = env!("CARGO_BIN_EXE_unbloat");
+
+/// A directory with a recording in it.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Scratch(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path("a.unbloat")
+    }
+
+    fn record(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(UNBLOAT);
+        command.args(["record", "-q", "-o"]).arg(self.file()).args(options);
+        command
+    }
+
+    fn db(&self) -> Connection {
+        Connection::open(self.file()).unwrap()
+    }
+
+    fn one<T: FromSql>(&self, sql: &str) -> T {
+        self.db().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    fn pids(&self) -> Vec<i32> {
+        let db = self.db();
+        let mut statement = db.prepare("SELECT pid FROM process").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+}
+
+/// Ends a process that a test started, whatever happens.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+fn signal(name: &str, pid: i32) {
+    let _ = Command::new("kill").args([name, &pid.to_string()]).status();
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn pid_in(path: &Path) -> i32 {
+    eventually("a pid in a file", || fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n')));
+    fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+fn unbloat(arguments: &[&str]) -> Output {
+    Command::new(UNBLOAT).args(arguments).output().unwrap()
+}
+
+/// With the kernel's process events where they may be had, and without.
+const BOTH_WAYS: [&[&str]; 2] = [&[], &["--look-around"]];
+
+#[test]
+fn the_exit_status_is_passed_on_and_the_tree_is_recorded() {
+    let scratch = Scratch::new();
+    let status = scratch.record(&["--", "sh", "-c", "sleep 0.6 & wait; exit 7"]).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+    assert_eq!(scratch.one::<i64>("SELECT exit_status FROM recording"), 7);
+    assert_eq!(scratch.one::<i64>("SELECT count(*) FROM process WHERE parent IS NULL"), 1);
+    assert_eq!(
+        scratch.one::<i64>("SELECT count(*) FROM process WHERE command LIKE 'sleep%' AND parent = 1"),
+        1
+    );
+    assert!(scratch.one::<i64>("SELECT count(*) FROM sample WHERE pss_bytes IS NOT NULL") > 0);
+    assert_eq!(scratch.one::<String>("PRAGMA integrity_check"), "ok");
+}
+
+#[test]
+fn a_command_that_is_not_there_leaves_no_file() {
+    let scratch = Scratch::new();
+    let output = scratch.record(&["--", "/no/such/program"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot start the command"));
+    assert!(!scratch.file().exists());
+}
+
+#[test]
+fn a_child_of_five_milliseconds_is_counted() {
+    for way in BOTH_WAYS {
+        let scratch = Scratch::new();
+        let script = "sleep 0.7; sleep 0.005; sleep 0.7; true";
+        let options = [way, &["--interval", "500ms", "--", "sh", "-c", script]].concat();
+        assert!(scratch.record(&options).status().unwrap().success());
+        assert!(scratch.one::<i64>("SELECT max(short_lived) FROM cost") >= 1, "{way:?}");
+    }
+}
+
+#[test]
+fn cpu_of_children_agrees_with_wait4() {
+    let script = "import os\n\
+        pid = os.fork()\n\
+        if pid == 0:\n\
+        \x20   while os.times().user + os.times().system < 1.5: sum(range(10000))\n\
+        \x20   os._exit(0)\n\
+        _, _, used = os.wait4(pid, 0)\n\
+        print(pid, used.ru_utime + used.ru_stime)\n";
+    for way in BOTH_WAYS {
+        let scratch = Scratch::new();
+        let options = [way, &["--interval", "300ms", "--", "python3", "-c", script]].concat();
+        let output = scratch.record(&options).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (pid, used) = text.trim().split_once(' ').unwrap();
+        let used: f64 = used.parse().unwrap();
+        let recorded =
+            scratch.one::<f64>(&format!("SELECT user_s + system_s FROM process WHERE pid = {pid}"));
+        // The kernel counts in clock ticks: one each of user and system time may be missing.
+        assert!(
+            (recorded - used).abs() <= (0.02 * used).max(0.021),
+            "{way:?}: {recorded} s instead of {used} s"
+        );
+    }
+}
+
+const DAEMON: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    if (fork()) { usleep(250000); _exit(0); }
+    setsid();
+    if (fork()) { usleep(250000); _exit(0); }
+    FILE *f = fopen(argv[1], "w");
+    fprintf(f, "%d\n", getpid());
+    fclose(f);
+    sleep(60);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_daemon_is_followed_and_ends_with_the_recording() {
+    for way in BOTH_WAYS {
+        let scratch = Scratch::new();
+        let (source, program, pid_file) = (scratch.path("d.c"), scratch.path("d"), scratch.path("pid"));
+        fs::write(&source, DAEMON).unwrap();
+        assert!(Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+        let words = [program.to_str().unwrap(), pid_file.to_str().unwrap()];
+        let options = [way, &["--grace", "2s", "--"], &words].concat();
+        let mut recorder = Guard(scratch.record(&options).spawn().unwrap());
+        let daemon = pid_in(&pid_file);
+        std::thread::sleep(Duration::from_millis(900));
+        assert!(is_alive(daemon), "{way:?}: the recording goes on with the daemon");
+        signal("-TERM", recorder.0.id() as i32);
+        recorder.0.wait().unwrap();
+        assert!(!is_alive(daemon), "{way:?}: nothing is left");
+        let samples =
+            format!("SELECT count(*) FROM sample JOIN process ON process = id WHERE pid = {daemon}");
+        assert!(scratch.one::<i64>(&samples) > 3, "{way:?}");
+    }
+}
+
+#[test]
+fn nothing_is_left_when_the_recorder_is_killed() {
+    let scratch = Scratch::new();
+    let pid_file = scratch.path("pid");
+    let script = format!("setsid sh -c 'echo $$ > {0}; exec sleep 60' & sleep 60", pid_file.display());
+    let mut recorder = Guard(scratch.record(&["--", "sh", "-c", &script]).spawn().unwrap());
+    let orphan = pid_in(&pid_file);
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    eventually("the end of what was started", || !is_alive(orphan));
+}
+
+#[test]
+fn detached_commands_stay() {
+    let scratch = Scratch::new();
+    let pid_file = scratch.path("pid");
+    let script = format!("echo $$ > {}; exec sleep 60", pid_file.display());
+    let options = ["--detach", "--duration", "700ms", "--", "sh", "-c", &script];
+    let status = scratch.record(&options).status().unwrap();
+    let pid = pid_in(&pid_file);
+    let alive = is_alive(pid);
+    signal("-KILL", pid);
+    assert!(status.success() && alive);
+}
+
+#[test]
+fn a_recording_opens_wherever_its_recorder_was_killed() {
+    for round in 0..50u64 {
+        let scratch = Scratch::new();
+        let options = ["--interval", "10ms", "--", "sleep", "60"];
+        let mut recorder = Guard(scratch.record(&options).spawn().unwrap());
+        eventually("a file", || scratch.file().exists());
+        std::thread::sleep(Duration::from_millis(round * 7919 % 1200));
+        let killed = monotonic_ns();
+        recorder.0.kill().unwrap();
+        recorder.0.wait().unwrap();
+        let show = Command::new(UNBLOAT).args(["show", "--json"]).arg(scratch.file()).output().unwrap();
+        let error = String::from_utf8_lossy(&show.stderr).into_owned();
+        // Killed while the file was being made, before anything was recorded: then it says so.
+        if error.contains("its making was cut short") || error.contains("database of another program") {
+            continue;
+        }
+        assert!(show.status.success(), "{error}");
+        assert_eq!(scratch.one::<String>("PRAGMA integrity_check"), "ok");
+        let started = scratch.one::<i64>("SELECT started_monotonic_ns FROM recording");
+        let last = scratch.one::<Option<i64>>("SELECT max(time_ns) FROM sample").unwrap_or(0);
+        let lost_ns = killed - started - last;
+        assert!(lost_ns < 1_000_000_000, "{lost_ns} ns are lost");
+    }
+}
+
+fn monotonic_ns() -> i64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() * 1_000_000_000 + now.tv_nsec()
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_command() {
+    let scratch = Scratch::new();
+    let done = scratch.path("done");
+    // A limit of file sizes (blocks of 1 KiB in bash) stands for the disk's end: it needs no mount.
+    let line = format!(
+        "ulimit -S -f 160; exec {UNBLOAT} record -o {} --interval 2ms -- sh -c 'sleep 8; echo yes > {}'",
+        scratch.file().display(),
+        done.display()
+    );
+    let output = Command::new("bash").args(["-c", &line]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("no space left") && error.contains("the command goes on"), "{error}");
+    assert_eq!(fs::read_to_string(&done).unwrap(), "yes\n", "the command ran to its end");
+    assert_eq!(scratch.one::<String>("PRAGMA integrity_check"), "ok");
+    assert!(scratch.one::<i64>("SELECT count(*) FROM sample") > 100);
+}
+
+#[test]
+fn a_bounded_crowd_is_recorded_and_gone_afterwards() {
+    let scratch = Scratch::new();
+    let script = "i=0; while [ $i -lt 300 ]; do sleep 60 & i=$((i+1)); done; wait";
+    let options = ["--duration", "4s", "--grace", "1s", "--", "sh", "-c", script];
+    assert!(scratch.record(&options).status().unwrap().code().is_some());
+    assert_eq!(scratch.one::<i64>("SELECT count(*) FROM process WHERE command LIKE 'sleep 60%'"), 300);
+    let left: Vec<i32> = scratch.pids().into_iter().filter(|&pid| is_alive(pid)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn bad_input_is_named() {
+    let scratch = Scratch::new();
+    let error = |options: &[&str]| {
+        let output = scratch.record(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(error(&["--pid", "2147483646"]).contains("does not exist"));
+    assert!(error(&["--name", "^no such name anywhere$"]).contains("no running process matches"));
+    assert!(error(&[]).contains("nothing to record"));
+    fs::write(scratch.file(), "something else").unwrap();
+    assert!(error(&["--", "true"]).contains("exists"));
+    assert_eq!(fs::read_to_string(scratch.file()).unwrap(), "something else");
+}
+
+#[test]
+fn a_running_recording_can_be_marked_and_is_not_taken_over() {
+    let scratch = Scratch::new();
+    let mut recorder = Guard(scratch.record(&["--", "sleep", "60"]).spawn().unwrap());
+    let file = scratch.file().to_str().unwrap().to_owned();
+    eventually("samples", || {
+        let shown = unbloat(&["show", &file]);
+        shown.status.success() && String::from_utf8_lossy(&shown.stdout).contains("sleep 60")
+    });
+    assert!(unbloat(&["mark", &file, "deploy", "42"]).status.success());
+    let second = unbloat(&["record", "-o", &file, "--", "true"]);
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is being written by process"));
+    signal("-TERM", recorder.0.id() as i32);
+    assert_eq!(recorder.0.wait().unwrap().code(), Some(143), "the command was ended by SIGTERM");
+    assert_eq!(scratch.one::<String>("SELECT name FROM mark"), "deploy 42");
+    let late = unbloat(&["mark", &file, "late"]);
+    assert!(String::from_utf8_lossy(&late.stderr).contains("is not being recorded any more"));
+}
+
+#[test]
+fn a_puma_cluster_is_recorded_with_what_it_is_made_of() {
+    let scratch = Scratch::new();
+    let rackup = scratch.path("config.ru");
+    let app = "KEEP = Array.new(20_000) { |i| \"x\" * (i % 300) }\nrun ->(env) { [200, {}, [\"ok\"]] }\n";
+    fs::write(&rackup, app).unwrap();
+    let socket = format!("unix://{}", scratch.path("puma.sock").display());
+    let log = scratch.path("log");
+    let mut command = scratch.record(&["--duration", "9s", "--budget", "100%", "--census", "1s", "--log"]);
+    command
+        .arg(&log)
+        .args(["--", "puma", "-w", "2", "-t", "1:2", "-e", "production", "-b", &socket])
+        .arg(&rackup);
+    let status = command.status().unwrap();
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(status.code().is_some(), "{log}");
+    let workers = "SELECT count(*) FROM process WHERE command LIKE 'puma: cluster worker%'";
+    assert!(scratch.one::<i64>(workers) >= 2, "{log}");
+    assert!(scratch.one::<i64>("SELECT count(DISTINCT category) FROM census") > 5, "{log}");
+    assert!(scratch.one::<i64>("SELECT max(value) FROM counter WHERE name = 'ruby_live_slots'") > 20_000);
+    for ending in ["svg", "html", "png", "csv", "json"] {
+        let out = scratch.path(&format!("plot.{ending}"));
+        let mut plot = Command::new(UNBLOAT);
+        plot.arg("plot").arg(scratch.file()).args(["--by", "category", "-o"]).arg(&out);
+        assert!(plot.status().unwrap().success(), "{ending}");
+        assert!(fs::metadata(&out).unwrap().len() > 500, "{ending}");
+    }
+}

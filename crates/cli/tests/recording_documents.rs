@@ -1,0 +1,142 @@
+//! What `show`, `growth`, `plot` and `import` say of recordings; their JSON against the schemas.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use unbloat_store::{CategoryBytes, Counter, Kind, NewProcess, Recording, Sample, Writer};
+
+fn unbloat(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_unbloat")).args(arguments).output().unwrap()
+}
+
+fn document(arguments: &[&str], schema: &str) -> Value {
+    let output = unbloat(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    validate(&document, schema);
+    document
+}
+
+fn validate(document: &Value, schema: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(schema);
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<_> =
+        validator.iter_errors(document).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// An hour of a process whose live memory and bloat move as the two functions of time (0 to 1) say, in MiB.
+fn made_up(directory: &Path, live: fn(f64) -> f64, bloat: fn(f64) -> f64) -> PathBuf {
+    let path = directory.join("made-up.unbloat");
+    let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+    let mib = |value: f64| (value * 1_048_576.0) as u64;
+    writer
+        .batch(|batch| {
+            batch.provenance(None, "command", "ruby app.rb")?;
+            let process = batch.process(&NewProcess {
+                pid: 7,
+                command: "ruby app.rb".into(),
+                ..NewProcess::default()
+            })?;
+            for i in 0..360i64 {
+                let (t, time_ns) = (i as f64 / 360.0, i * 10_000_000_000);
+                let tooth = (i % 7) as f64 * 0.4;
+                let (live, bloat) = (live(t) + tooth, bloat(t));
+                batch.sample(&Sample {
+                    time_ns,
+                    process,
+                    rss_bytes: Some(mib(live + bloat + 20.0)),
+                    pss_bytes: Some(mib(live + bloat + 20.0)),
+                    user_s: Some(t * 900.0),
+                    system_s: Some(t * 90.0),
+                    ..Sample::default()
+                })?;
+                for (category, bytes) in
+                    [("malloc_live", live), ("malloc_stranded", bloat), ("libraries_shared", 20.0)]
+                {
+                    let (category, bytes) = (category.to_owned(), mib(bytes));
+                    batch.census(&CategoryBytes {
+                        time_ns,
+                        process,
+                        category,
+                        bytes,
+                        proportional_bytes: None,
+                    })?;
+                }
+                let value = (live * 1000.0) as u64;
+                batch.counter(&Counter { time_ns, process, name: "ruby_live_slots".into(), value })?;
+            }
+            batch.mark(600_000_000_000, "deploy", None)
+        })
+        .unwrap();
+    writer.finish(3_600_000_000_000, "the last process ended", Some(0)).unwrap();
+    path
+}
+
+#[test]
+fn growth_tells_a_leak_from_fragmentation_and_a_plateau() {
+    let directory = tempfile::tempdir().unwrap();
+    let judged = |live, bloat| {
+        let path = made_up(directory.path(), live, bloat);
+        let document = document(&["growth", "--json", path.to_str().unwrap()], "growth.schema.json");
+        let check = unbloat(&["growth", "--check", path.to_str().unwrap()]).status.code();
+        std::fs::remove_file(path).unwrap();
+        (document["conclusion"].as_str().unwrap().to_owned(), check)
+    };
+    let (leak, check) = judged(|t| 100.0 + 60.0 * t, |_| 30.0);
+    assert!(leak.starts_with("A leak is suspected"), "{leak}");
+    assert_eq!(check, Some(3));
+    let (fragmentation, check) = judged(|_| 100.0, |t| 80.0 * (1.0 - (-t / 0.2).exp()));
+    assert!(fragmentation.starts_with("This is fragmentation"), "{fragmentation}");
+    assert_eq!(check, Some(0));
+    let (plateau, _) = judged(|_| 100.0, |_| 30.0);
+    assert!(plateau.starts_with("A plateau"), "{plateau}");
+}
+
+#[test]
+fn show_and_plot_say_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = made_up(directory.path(), |t| 100.0 + 60.0 * t, |_| 30.0);
+    let file = path.to_str().unwrap();
+    let shown = document(&["show", "--json", file], "show.schema.json");
+    assert_eq!(shown["memory"]["counted_as"], "pss");
+    assert_eq!(shown["marks"][0]["name"], "deploy");
+    let text = String::from_utf8(unbloat(&["show", file]).stdout).unwrap();
+    assert!(
+        text.contains("made of") && text.contains("stranded 30.0 MiB") && text.contains("deploy"),
+        "{text}"
+    );
+
+    let out = directory.path().join("plot.json");
+    assert!(unbloat(&["plot", file, file, "-o", out.to_str().unwrap()]).status.success());
+    let plotted: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    validate(&plotted, "plot.schema.json");
+    assert_eq!(plotted["recordings"][1]["looks"].as_array().unwrap().len(), 360);
+
+    let svg = String::from_utf8(unbloat(&["plot", "--by", "category", file]).stdout).unwrap();
+    for text in ["ruby app.rb", "stranded", "live", "deploy", "whole tree (PSS)", "CPU (cores)"] {
+        assert!(svg.contains(text), "{text} is missing");
+    }
+    let strange = unbloat(&["plot", file, "-o", "a.pdf"]);
+    assert!(String::from_utf8_lossy(&strange.stderr).contains(".svg, .png, .html, .csv or .json"));
+}
+
+#[test]
+fn a_psrecord_log_is_imported_and_written_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, file) = (directory.path().join("a.log"), directory.path().join("a.unbloat"));
+    let header = "# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n";
+    let lines: String = (0..100)
+        .map(|i| {
+            format!("{:12.3} {:12.3} {:12.3} {:12.3}\n", f64::from(i), 50.0, 100.0 + f64::from(i), 400.0)
+        })
+        .collect();
+    std::fs::write(&log, format!("{header}{lines}")).unwrap();
+    assert!(unbloat(&["import", log.to_str().unwrap()]).status.success());
+    let csv = String::from_utf8(unbloat(&["plot", "--psrecord", file.to_str().unwrap()]).stdout).unwrap();
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("elapsed_time,nproc,cpu,mem_real,mem_virtual"));
+    assert_eq!(lines.nth(50), Some("50.000,1,50.000,150.000,"));
+}

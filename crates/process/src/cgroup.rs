@@ -1,0 +1,101 @@
+//! What a process's control group says of its memory.
+//!
+//! Version 2: `memory.current`, `memory.peak` (since Linux 5.19) below the path after `0::` in `/proc/PID/cgroup`.
+//! Version 1: `memory.usage_in_bytes`, `memory.max_usage_in_bytes` of the `memory` controller
+//! (`Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst`). The kernel counts page cache and its own memory
+//! too, so that the figure is larger than the processes' PSS.
+
+use crate::Pid;
+use std::path::{Path, PathBuf};
+
+/// A control group whose memory can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Its name, as `/proc/PID/cgroup` has it.
+    pub name: String,
+    current: PathBuf,
+    peak: PathBuf,
+}
+
+impl Cgroup {
+    /// The group of a process, if it has one with memory accounting.
+    #[must_use]
+    pub fn of(pid: Pid) -> Option<Self> {
+        let text = std::fs::read_to_string(pid.proc("cgroup")).ok()?;
+        Self::find(&text, Path::new("/sys/fs/cgroup"))
+    }
+
+    fn find(text: &str, mounted: &Path) -> Option<Self> {
+        let mut candidates = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, name) = rest.split_once(':')?;
+            let (directory, current, peak) = if controllers.is_empty() {
+                (mounted.to_owned(), "memory.current", "memory.peak")
+            } else if controllers.split(',').any(|c| c == "memory") {
+                (mounted.join("memory"), "memory.usage_in_bytes", "memory.max_usage_in_bytes")
+            } else {
+                return None;
+            };
+            let directory = directory.join(name.trim_start_matches('/'));
+            let group = Cgroup {
+                name: name.to_owned(),
+                current: directory.join(current),
+                peak: directory.join(peak),
+            };
+            group.current_bytes().is_some().then_some(group)
+        });
+        candidates.next_back()
+    }
+
+    /// Bytes charged to the group now.
+    #[must_use]
+    pub fn current_bytes(&self) -> Option<u64> {
+        number(&self.current)
+    }
+
+    /// The most that was ever charged to it.
+    #[must_use]
+    pub fn peak_bytes(&self) -> Option<u64> {
+        number(&self.peak)
+    }
+}
+
+fn number(path: &Path) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn lay(root: &Path, files: &[(&str, &str)]) {
+        for (file, text) in files {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    #[test]
+    fn both_versions_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        lay(root.path(), &[("app/memory.current", "4096\n"), ("app/memory.peak", "8192\n")]);
+        let group = Cgroup::find("0::/app\n", root.path()).unwrap();
+        assert_eq!((group.current_bytes(), group.peak_bytes()), (Some(4096), Some(8192)));
+
+        lay(root.path(), &[("memory/old/memory.usage_in_bytes", "12288\n")]);
+        let text = "5:devices:/\n4:cpu,memory:/old\n0::/\n";
+        let group = Cgroup::find(text, root.path()).unwrap();
+        assert_eq!(
+            (group.name.as_str(), group.current_bytes(), group.peak_bytes()),
+            ("/old", Some(12288), None)
+        );
+    }
+
+    #[test]
+    fn a_group_without_memory_accounting_is_none() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Cgroup::find("0::/\n3:cpuset:/\n", root.path()), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! The kernel's word on every fork, exec and exit of the machine: the process events connector (netlink).
+//!
+//! Layouts: `include/uapi/linux/cn_proc.h`, `connector.h`, `netlink.h`. It needs CAP_NET_ADMIN in the first user and
+//! PID namespace; without it the kernel does not answer, [`Connector::open`] fails, and a follower has to look around
+//! by itself. Times are `CLOCK_MONOTONIC` nanoseconds (`ktime_get_ns` in `drivers/connector/cn_proc.c`).
+
+#![allow(unsafe_code)] // a netlink protocol that no crate wraps
+
+use crate::Pid;
+use nix::libc;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+/// Something that happened to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A process (not a thread) was made.
+    Fork {
+        /// By whom.
+        parent: Pid,
+        /// The new one.
+        child: Pid,
+        /// When.
+        at_ns: i64,
+    },
+    /// A process became another program.
+    Exec {
+        /// The process.
+        pid: Pid,
+    },
+    /// A process ended.
+    Exit {
+        /// The process.
+        pid: Pid,
+        /// As wait(2) has it.
+        status: i32,
+        /// When.
+        at_ns: i64,
+    },
+}
+
+/// The open connection.
+#[derive(Debug)]
+pub struct Connector {
+    socket: OwnedFd,
+}
+
+const NETLINK_CONNECTOR: i32 = 11;
+const CN_IDX_PROC: u32 = 1;
+const CN_VAL_PROC: u32 = 1;
+const PROC_CN_MCAST_LISTEN: u32 = 1;
+const NLMSG_DONE: u16 = 3;
+
+/// `nlmsghdr` (16 bytes), `cn_msg` without data (20 bytes).
+const HEADER: usize = 16 + 20;
+
+/// Bytes of the socket's buffer: some 25,000 events.
+const BUFFER: i32 = 4 << 20;
+
+const PROC_EVENT_NONE: u32 = 0;
+const PROC_EVENT_FORK: u32 = 1;
+const PROC_EVENT_EXEC: u32 = 2;
+const PROC_EVENT_EXIT: u32 = 0x8000_0000;
+
+impl Connector {
+    /// Asks the kernel for its process events.
+    ///
+    /// # Errors
+    /// Not permitted, or the kernel does not have it.
+    pub fn open() -> io::Result<Self> {
+        // SAFETY: a plain system call; a non-negative result is a new descriptor that nobody else owns.
+        let socket = unsafe {
+            let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, NETLINK_CONNECTOR);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: all-zero is a valid sockaddr_nl; the kernel chooses the port.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as u16;
+        address.nl_groups = CN_IDX_PROC;
+        let size = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: address and size belong together; so do the option and its size.
+        unsafe {
+            if libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // Failing leaves the usual buffer.
+            let buffer = BUFFER;
+            let pointer = (&raw const buffer).cast();
+            libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, pointer, 4);
+        }
+        let connector = Connector { socket };
+        connector.listen()?;
+        Ok(connector)
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        let mut message = Vec::with_capacity(HEADER + 4);
+        message.extend(((HEADER + 4) as u32).to_ne_bytes());
+        message.extend(NLMSG_DONE.to_ne_bytes());
+        message.extend(0u16.to_ne_bytes()); // flags
+        message.extend([0; 8]); // sequence, port
+        message.extend(CN_IDX_PROC.to_ne_bytes());
+        message.extend(CN_VAL_PROC.to_ne_bytes());
+        message.extend([0; 8]); // sequence, acknowledgement
+        message.extend(4u16.to_ne_bytes()); // length of the data
+        message.extend(0u16.to_ne_bytes()); // flags
+        message.extend(PROC_CN_MCAST_LISTEN.to_ne_bytes());
+        nix::sys::socket::send(self.socket.as_raw_fd(), &message, nix::sys::socket::MsgFlags::empty())?;
+        // Where it is not permitted the kernel keeps silent (older ones) or answers with an error.
+        let silent = || io::Error::new(io::ErrorKind::PermissionDenied, "the kernel does not answer");
+        let mut buffer = [0; 512];
+        for _ in 0..16 {
+            let length = self.receive(&mut buffer, Duration::from_millis(200))?.ok_or_else(silent)?;
+            let event = buffer.get(HEADER..length).unwrap_or_default();
+            if word(event, 0) == Some(PROC_EVENT_NONE) {
+                return match word(event, 16) {
+                    Some(0) => Ok(()),
+                    Some(error) => Err(io::Error::from_raw_os_error(error as i32)),
+                    None => Err(silent()),
+                };
+            }
+        }
+        Err(silent())
+    }
+
+    /// Waits for events, at most as long as said, and appends all there are. `false`: some were lost because the
+    /// reader was too slow; look around.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn wait(&self, timeout: Duration, events: &mut Vec<Event>) -> io::Result<bool> {
+        let mut buffer = [0; 4096];
+        let mut timeout = timeout;
+        loop {
+            match self.receive(&mut buffer, timeout) {
+                Ok(None) => return Ok(true),
+                Ok(Some(length)) => events.extend(buffer.get(..length).and_then(parse)),
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
+                Err(e) => return Err(e),
+            }
+            timeout = Duration::ZERO;
+        }
+    }
+
+    fn receive(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<Option<usize>> {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        use nix::sys::socket::{MsgFlags, recv};
+        use std::os::fd::AsFd as _;
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => Ok(None),
+            Ok(_) => Ok(Some(recv(self.socket.as_raw_fd(), buffer, MsgFlags::empty())?)),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// `struct proc_event`: what (0), cpu (4), timestamp (8), then a union at 16.
+fn parse(message: &[u8]) -> Option<Event> {
+    let event = message.get(HEADER..)?;
+    let pid = |at| word(event, at).map(|w| Pid(w as i32));
+    let at_ns = i64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
+    match word(event, 0)? {
+        // parent_pid, parent_tgid, child_pid, child_tgid. A child whose pid is not its tgid is a thread.
+        PROC_EVENT_FORK if pid(24)? == pid(28)? => {
+            Some(Event::Fork { parent: pid(20)?, child: pid(28)?, at_ns })
+        }
+        // process_pid, process_tgid
+        PROC_EVENT_EXEC => Some(Event::Exec { pid: pid(20)? }),
+        // process_pid, process_tgid, exit_code, exit_signal. A thread's end is not a process's.
+        PROC_EVENT_EXIT if pid(16)? == pid(20)? => {
+            Some(Event::Exit { pid: pid(20)?, status: word(event, 24)? as i32, at_ns })
+        }
+        _ => None,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// An exit status of wait(2) as a shell shows it: 128 + the signal's number for a process that was killed.
+#[must_use]
+pub fn shell_status(status: i32) -> i64 {
+    i64::from(if libc::WIFSIGNALED(status) {
+        128 + libc::WTERMSIG(status)
+    } else {
+        libc::WEXITSTATUS(status)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_short_lived_child_is_reported_where_that_is_permitted() {
+        let Ok(connector) = Connector::open() else { return };
+        let mut child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        child.wait().unwrap();
+        let mut events = Vec::new();
+        connector.wait(Duration::from_secs(1), &mut events).unwrap();
+        let this = Pid::this();
+        assert!(
+            events
+                .iter()
+                .any(|e| matches!(e, Event::Fork { parent, child, .. } if (*parent, *child) == (this, pid)))
+        );
+        assert!(events.contains(&Event::Exec { pid }));
+        let status = events.iter().find_map(|e| match e {
+            Event::Exit { pid: ended, status, .. } if *ended == pid => Some(shell_status(*status)),
+            _ => None,
+        });
+        assert_eq!(status, Some(3));
+    }
+
+    #[test]
+    fn statuses_are_as_in_a_shell() {
+        assert_eq!(shell_status(3 << 8), 3);
+        assert_eq!(shell_status(9), 137);
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_does_harm(message in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let _ = parse(&message);
+        }
+    }
+}

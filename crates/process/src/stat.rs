@@ -1,0 +1,183 @@
+//! `/proc/PID/stat` and `/proc/PID/smaps_rollup`: what a process uses, as cheaply as the kernel gives it.
+//!
+//! Formats: `Documentation/filesystems/proc.rst` (table 1-4 for `stat`) and proc_pid_stat(5). Parsed by hand: a
+//! recorder reads these files hundreds of times a second.
+
+use crate::Pid;
+
+/// One reading of `/proc/PID/stat`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The process.
+    pub pid: Pid,
+    /// The kernel's short name (at most 15 bytes).
+    pub name: String,
+    /// `R`, `S`, `D`, `T`, `Z`, …
+    pub state: u8,
+    /// The parent; 0 for one in another PID namespace.
+    pub parent: Pid,
+    /// Session.
+    pub session: i32,
+    /// Page faults without I/O, of the process itself.
+    pub minor_faults: u64,
+    /// The same of its children that were waited for, and theirs.
+    pub children_minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// CPU in user mode, in clock ticks.
+    pub user_ticks: u64,
+    /// CPU in the kernel, in clock ticks.
+    pub system_ticks: u64,
+    /// `user_ticks` of its children that were waited for, and theirs.
+    pub children_user_ticks: u64,
+    /// `system_ticks` of its children that were waited for, and theirs.
+    pub children_system_ticks: u64,
+    /// Threads; 0 for a zombie.
+    pub threads: u64,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// Resident bytes.
+    pub rss_bytes: u64,
+}
+
+impl Stat {
+    /// Takes the contents of the file apart; `None` when they do not have the documented form.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let open = text.iter().position(|&b| b == b'(')?;
+        // The name may hold anything, a closing parenthesis too: the last one ends it.
+        let close = text.iter().rposition(|&b| b == b')')?;
+        let pid = number(text.get(..open)?)?;
+        let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
+        let rest = text.get(close + 2..)?;
+        let &state = rest.first()?;
+        // The fields from 4 on, up to 24; the rest is not needed.
+        let mut fields = [0i64; 21];
+        let mut values = rest.get(2..)?.split(|&b| b == b' ');
+        for field in &mut fields {
+            *field = number(values.next()?)?;
+        }
+        let field = |n: usize| fields.get(n - 4).copied().unwrap_or(0);
+        let count = |n: usize| u64::try_from(field(n)).unwrap_or(0);
+        Some(Stat {
+            pid: Pid(i32::try_from(pid).ok()?),
+            name,
+            state,
+            parent: Pid(i32::try_from(field(4)).ok()?),
+            session: i32::try_from(field(6)).ok()?,
+            minor_faults: count(10),
+            children_minor_faults: count(11),
+            major_faults: count(12),
+            user_ticks: count(14),
+            system_ticks: count(15),
+            children_user_ticks: count(16),
+            children_system_ticks: count(17),
+            threads: count(20),
+            start_ticks: count(22),
+            rss_bytes: count(24).saturating_mul(crate::PAGE_SIZE),
+        })
+    }
+
+    /// Whether it has ended and only waits for its parent.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+/// What a recorder keeps of `/proc/PID/smaps_rollup`, read without allocating ([`crate::Rollup`] has the rest).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Resident bytes, counted page by page.
+    pub rss_bytes: u64,
+    /// Resident bytes, each page divided by the number of processes that map it.
+    pub pss_bytes: u64,
+    /// Bytes that only this process has. Pages of hugetlbfs are in none of these.
+    pub uss_bytes: u64,
+    /// Swapped-out bytes.
+    pub swap_bytes: u64,
+}
+
+impl Sums {
+    /// Takes the contents of the file apart. `None` when it has no `Pss`: a process without memory (a zombie), or
+    /// an unexpected form.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut rollup = Sums::default();
+        let mut found = false;
+        for line in text.split(|&b| b == b'\n') {
+            let Some(colon) = line.iter().position(|&b| b == b':') else { continue };
+            let (key, rest) = line.split_at(colon);
+            let target = match key {
+                b"Rss" => &mut rollup.rss_bytes,
+                b"Pss" => {
+                    found = true;
+                    &mut rollup.pss_bytes
+                }
+                b"Private_Clean" | b"Private_Dirty" => &mut rollup.uss_bytes,
+                b"Swap" => &mut rollup.swap_bytes,
+                _ => continue,
+            };
+            let value = rest.get(1..)?.trim_ascii().strip_suffix(b" kB")?;
+            *target = target.saturating_add(u64::try_from(number(value)?).ok()?.saturating_mul(1024));
+        }
+        found.then_some(rollup)
+    }
+}
+
+/// A decimal number, surrounded by blanks perhaps. What does not fit is `None`, save for values of 2^63 and more
+/// (field 25 of an unlimited process), which no caller reads.
+fn number(text: &[u8]) -> Option<i64> {
+    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    const LINE: &[u8] =
+        b"4711 (ruby) a) (b) S 1 4711 4700 0 -1 4194560 5000 70000 3 9 120 40 800 90 20 0 12 0 \
+        987654 300000000 51200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n";
+
+    #[test]
+    fn every_field_is_found_behind_an_awkward_name() {
+        let stat = Stat::parse(LINE).unwrap();
+        let expected = Stat {
+            pid: Pid(4711),
+            name: "ruby) a) (b".into(),
+            state: b'S',
+            parent: Pid(1),
+            session: 4700,
+            minor_faults: 5000,
+            children_minor_faults: 70000,
+            major_faults: 3,
+            user_ticks: 120,
+            system_ticks: 40,
+            children_user_ticks: 800,
+            children_system_ticks: 90,
+            threads: 12,
+            start_ticks: 987_654,
+            rss_bytes: 51200 * 4096,
+        };
+        assert_eq!(stat, expected);
+    }
+
+    #[test]
+    fn a_rollup_sums_private_pages() {
+        let text = b"5581-7ffe ---p 00000000 00:00 0      [rollup]\nRss:   1760 kB\nPss:   350 kB\nPss_Dirty: 112 kB\n\
+            Shared_Clean: 1 kB\nPrivate_Clean:  72 kB\nPrivate_Dirty:  112 kB\nSwap:  8 kB\nSwapPss: 4 kB\n";
+        let expected =
+            Sums { rss_bytes: 1760 << 10, pss_bytes: 350 << 10, uss_bytes: 184 << 10, swap_bytes: 8 << 10 };
+        assert_eq!(Sums::parse(text), Some(expected));
+        assert_eq!(Sums::parse(b""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(text in proptest::collection::vec(any::<u8>(), 0..300), cut in 0..LINE.len()) {
+            let _ = (Stat::parse(&text), Sums::parse(&text), Stat::parse(&LINE[..cut]));
+        }
+    }
+}

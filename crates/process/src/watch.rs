@@ -1,0 +1,260 @@
+//! Reading the same few files of a process again and again: kept open, into one buffer.
+//!
+//! A file of `/proc/PID` that is kept open belongs to that very process: after its end reads fail with ESRCH, also
+//! when the pid has been given to another. All paths start at a root, so that tests can make up a `/proc`.
+
+use crate::stat::{Stat, Sums};
+use crate::{Error, Pid, Result};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// A `/proc`.
+#[derive(Debug, Clone)]
+pub struct ProcFs {
+    root: PathBuf,
+}
+
+impl Default for ProcFs {
+    fn default() -> Self {
+        ProcFs { root: PathBuf::from("/proc") }
+    }
+}
+
+impl ProcFs {
+    /// One that lies elsewhere.
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
+        ProcFs { root: root.to_owned() }
+    }
+
+    /// All processes.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn pids(&self) -> io::Result<Vec<Pid>> {
+        let entries = std::fs::read_dir(&self.root)?;
+        Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid)).collect())
+    }
+
+    /// One reading of a process that is not watched.
+    ///
+    /// # Errors
+    /// The process is gone, or its file is not as documented.
+    pub fn stat(&self, pid: Pid) -> Result<Stat> {
+        let what = "the state";
+        let text = std::fs::read(self.path(pid, "stat")).map_err(|e| Error::from_io(pid, what, e))?;
+        Stat::parse(&text).ok_or_else(|| malformed(pid, "stat", &text))
+    }
+
+    /// The process that a thread or process number belongs to (`Tgid` of `status`).
+    #[must_use]
+    pub fn leader(&self, pid: Pid) -> Option<Pid> {
+        let status = std::fs::read(self.path(pid, "status")).ok()?;
+        let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"))?;
+        std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok().map(Pid)
+    }
+
+    /// The command line, arguments joined with blanks; `None` when it has none (a zombie, a kernel thread).
+    #[must_use]
+    pub fn command(&self, pid: Pid) -> Option<String> {
+        let bytes = std::fs::read(self.path(pid, "cmdline")).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// The number of the process that was made last, in the reader's PID namespace (fifth field of `loadavg`).
+    #[must_use]
+    pub fn last_pid(&self) -> Option<Pid> {
+        let text = std::fs::read_to_string(self.root.join("loadavg")).ok()?;
+        text.trim_end().rsplit(' ').next()?.parse().ok().map(Pid)
+    }
+
+    /// Begins to watch a process. Only what is needed is opened, when it is needed, and stays open if `keep_open`
+    /// (two file descriptors a process).
+    #[must_use]
+    pub fn watch(&self, pid: Pid, keep_open: bool) -> Watched {
+        Watched { proc: self.clone(), pid, keep_open, stat: None, rollup: None }
+    }
+
+    fn path(&self, pid: Pid, file: &str) -> PathBuf {
+        self.root.join(pid.to_string()).join(file)
+    }
+}
+
+/// A process whose files are kept open.
+#[derive(Debug)]
+pub struct Watched {
+    proc: ProcFs,
+    pid: Pid,
+    keep_open: bool,
+    stat: Option<File>,
+    rollup: Option<File>,
+}
+
+impl Watched {
+    /// Reads `stat`. `buffer` is scratch space that callers share between processes.
+    ///
+    /// # Errors
+    /// The process is gone, or its file is not as documented.
+    pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<Stat> {
+        read(&self.proc, self.pid, "stat", &mut self.stat, buffer)?;
+        if !self.keep_open {
+            self.stat = None;
+        }
+        Stat::parse(buffer).ok_or_else(|| malformed(self.pid, "stat", buffer))
+    }
+
+    /// Reads `smaps_rollup`; `None` for a process that has no memory (any more). The kernel walks the process's pages
+    /// for it, with its mmap lock held for reading.
+    ///
+    /// # Errors
+    /// The process is gone, or we may not look.
+    pub fn rollup(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Sums>> {
+        let read = read(&self.proc, self.pid, "smaps_rollup", &mut self.rollup, buffer);
+        if matches!(read, Err(Error::Gone { .. })) {
+            // An open file belongs to the address space that execve has replaced meanwhile: open it anew, once.
+            self.rollup = None;
+            match self::read(&self.proc, self.pid, "smaps_rollup", &mut self.rollup, buffer) {
+                // A process in the middle of its end has no memory but still exists.
+                Err(Error::Gone { .. }) if self.proc.path(self.pid, "stat").exists() => return Ok(None),
+                result => result?,
+            }
+        } else {
+            read?;
+        }
+        if !self.keep_open {
+            self.rollup = None;
+        }
+        Ok(Sums::parse(buffer))
+    }
+}
+
+/// Fills `buffer` with the whole of a file that is opened at the first time.
+fn read(
+    proc: &ProcFs,
+    pid: Pid,
+    name: &'static str,
+    file: &mut Option<File>,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
+    let io = |e| Error::from_io(pid, name, e);
+    let opened = match file.take() {
+        Some(open) => open,
+        None => File::open(proc.path(pid, name)).map_err(io)?,
+    };
+    fill(&opened, buffer).map_err(io)?;
+    *file = Some(opened);
+    Ok(())
+}
+
+fn fill(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.resize(buffer.capacity().max(2048), 0);
+    let mut length = 0;
+    while let Some(room) = buffer.get_mut(length..) {
+        match file.read_at(room, length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        // These files come in one piece; a second read only to see the end would double the cost.
+        if buffer.get(length - 1) == Some(&b'\n') && length < buffer.len() {
+            break;
+        }
+        if length == buffer.len() {
+            buffer.resize(length * 2, 0);
+        }
+    }
+    buffer.truncate(length);
+    Ok(())
+}
+
+fn malformed(pid: Pid, what: &'static str, text: &[u8]) -> Error {
+    Error::Malformed { pid, what, line: String::from_utf8_lossy(text).trim_end().to_owned() }
+}
+
+/// Raises the soft limit of open files to the hard one, so that a large tree can be watched; returns the limit.
+pub fn allow_many_files() -> usize {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 256 };
+    let limit = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+/// Clock ticks in a second (`USER_HZ`), the unit of CPU time in `stat`.
+#[must_use]
+pub fn ticks_per_second() -> f64 {
+    use nix::unistd::{SysconfVar, sysconf};
+    sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |ticks| ticks as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn this_process_can_be_watched() {
+        let proc = ProcFs::default();
+        let mut watched = proc.watch(Pid::this(), true);
+        let mut buffer = Vec::new();
+        let block = vec![1u8; 32 << 20];
+        for _ in 0..3 {
+            let stat = watched.stat(&mut buffer).unwrap();
+            assert_eq!(stat.pid, Pid::this());
+            assert!(stat.rss_bytes > 16 << 20);
+            let rollup = watched.rollup(&mut buffer).unwrap().unwrap();
+            assert!(rollup.uss_bytes > 32 << 20 && rollup.pss_bytes <= rollup.rss_bytes);
+        }
+        assert_eq!(block.len(), 32 << 20);
+        assert!(proc.command(Pid::this()).unwrap().contains("process"));
+        assert_eq!(proc.leader(Pid::this()), Some(Pid::this()));
+        assert!(proc.last_pid().is_some() && proc.pids().unwrap().contains(&Pid::this()));
+    }
+
+    #[test]
+    fn a_process_is_followed_through_exec_and_to_its_end() {
+        let mut child = Command::new("sh")
+            .args(["-c", "read _; exec sleep 60"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid(child.id() as i32);
+        let mut watched = ProcFs::default().watch(pid, true);
+        let mut buffer = Vec::new();
+        assert!(watched.rollup(&mut buffer).unwrap().is_some());
+        drop(child.stdin.take());
+        while watched.stat(&mut buffer).unwrap().name != "sleep" {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(watched.rollup(&mut buffer).unwrap().is_some(), "its new address space is read");
+        child.kill().unwrap();
+        while !watched.stat(&mut buffer).unwrap().is_dead() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(watched.rollup(&mut buffer).unwrap(), None, "a zombie has no memory");
+        child.wait().unwrap();
+        assert!(matches!(watched.stat(&mut buffer), Err(Error::Gone { .. })));
+    }
+
+    #[test]
+    fn a_made_up_proc_is_read_the_same_way() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("7");
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("stat"), "7 (x) S 1 7 7 0 -1 0 1 2 3 4 5 6 7 8 20 0 2 0 9 0 10\n")
+            .unwrap();
+        std::fs::write(directory.join("cmdline"), "puma: worker\0\0\0").unwrap();
+        let proc = ProcFs::at(root.path());
+        assert_eq!(proc.stat(Pid(7)).unwrap().rss_bytes, 40960);
+        assert_eq!(proc.command(Pid(7)).as_deref(), Some("puma: worker"));
+        assert_eq!(proc.pids().unwrap(), [Pid(7)]);
+        assert!(matches!(proc.watch(Pid(8), false).stat(&mut Vec::new()), Err(Error::Gone { .. })));
+        std::fs::write(directory.join("stat"), "7 (x) S 1").unwrap();
+        assert!(matches!(proc.stat(Pid(7)), Err(Error::Malformed { .. })));
+    }
+}

@@ -1,0 +1,174 @@
+//! How often PSS and the census may be taken.
+//!
+//! Both cost CPU in proportion to the target's size, which nobody knows beforehand. So each has an account that fills
+//! with time and from which every reading is paid at what it did cost, afterwards: a reading may be taken while the
+//! account is not in debt. The two share what the budget leaves after the cheap samples; what one does not need, because
+//! it is not wanted more often, the other gets.
+
+use std::time::Duration;
+
+/// What is taken within the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// PSS, USS and swap of the whole tree.
+    Pss,
+    /// What the memory is made of.
+    Census,
+}
+
+/// CPU seconds that an account holds at most: what was saved up in quiet times must not come out as one long burst.
+const MOST: f64 = 0.05;
+
+/// How long after the start the first census is taken.
+const FIRST_CENSUS: Duration = Duration::from_millis(500);
+
+/// The least share of the budget that PSS and census have, if the cheap samples alone use it up.
+const LEAST_SHARE: f64 = 0.25;
+
+/// The two accounts.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    /// CPU seconds a second.
+    rate: f64,
+    pss: Account,
+    census: Account,
+}
+
+#[derive(Debug, Clone)]
+struct Account {
+    interval: Duration,
+    since_last: Duration,
+    balance: f64,
+}
+
+impl Account {
+    fn new(interval: Duration) -> Self {
+        // The first reading of each is free to be taken at once.
+        Account { interval, since_last: interval, balance: MOST }
+    }
+
+    fn is_due(&self) -> bool {
+        self.since_last >= self.interval && self.balance > 0.0
+    }
+
+    /// Pays in; returns what the account does not take.
+    fn pay_in(&mut self, seconds: f64) -> f64 {
+        let after = self.balance + seconds;
+        self.balance = after.min(MOST);
+        after - self.balance
+    }
+}
+
+impl Budget {
+    /// `rate` in CPU seconds a second (0.02 is 2 % of one core); the intervals are the shortest that are wanted.
+    #[must_use]
+    pub fn new(rate: f64, pss_interval: Duration, census_interval: Duration) -> Self {
+        let mut census = Account::new(census_interval);
+        // The first census comes a moment after the first PSS: it takes longer, and servers are still starting.
+        census.since_last = census_interval.saturating_sub(FIRST_CENSUS);
+        Budget { rate, pss: Account::new(pss_interval), census }
+    }
+
+    /// Time has passed in which everything else has used `other_cpu_s` of CPU.
+    pub fn pass(&mut self, elapsed: Duration, other_cpu_s: f64) {
+        let all = self.rate * elapsed.as_secs_f64();
+        let left = (all - other_cpu_s).max(all * LEAST_SHARE);
+        let over = self.pss.pay_in(left / 2.0);
+        let over = self.census.pay_in(left / 2.0 + over);
+        self.pss.pay_in(over);
+        self.pss.since_last += elapsed;
+        self.census.since_last += elapsed;
+    }
+
+    /// What may be taken now; the census first, which is asked for less often.
+    #[must_use]
+    pub fn due(&self) -> Option<Work> {
+        match (self.census.is_due(), self.pss.is_due()) {
+            (true, _) => Some(Work::Census),
+            (_, true) => Some(Work::Pss),
+            _ => None,
+        }
+    }
+
+    /// A reading is being taken: the next is due an interval from now.
+    pub fn begin(&mut self, work: Work) {
+        self.account(work).since_last = Duration::ZERO;
+    }
+
+    /// A reading has been taken and has cost that much.
+    pub fn spend(&mut self, work: Work, cpu_s: f64) {
+        self.account(work).balance -= cpu_s;
+    }
+
+    fn account(&mut self, work: Work) -> &mut Account {
+        match work {
+            Work::Pss => &mut self.pss,
+            Work::Census => &mut self.census,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(100);
+
+    /// Runs an hour; returns (PSS readings, censuses, their CPU).
+    fn hour(budget: &mut Budget, pss_cost: f64, census_cost: f64, other_a_tick: f64) -> (u32, u32, f64) {
+        let (mut pss, mut census, mut cpu) = (0, 0, 0.0);
+        for _ in 0..36_000 {
+            if let Some(work) = budget.due() {
+                let cost = match work {
+                    Work::Pss => {
+                        pss += 1;
+                        pss_cost
+                    }
+                    Work::Census => {
+                        census += 1;
+                        census_cost
+                    }
+                };
+                budget.begin(work);
+                budget.spend(work, cost);
+                cpu += cost;
+            }
+            budget.pass(TICK, other_a_tick);
+        }
+        (pss, census, cpu)
+    }
+
+    fn budget() -> Budget {
+        Budget::new(0.02, TICK, Duration::from_secs(10))
+    }
+
+    #[test]
+    fn cheap_targets_are_read_as_often_as_asked_and_not_more() {
+        let (pss, census, _) = hour(&mut budget(), 0.0002, 0.005, 0.0001);
+        assert!((35_000..=36_000).contains(&pss), "{pss}");
+        assert_eq!(census, 360);
+    }
+
+    #[test]
+    fn dear_targets_are_read_as_the_budget_allows_and_neither_starves() {
+        let other = 0.0005;
+        let (pss, census, cpu) = hour(&mut budget(), 0.045, 6.0, other);
+        let whole = (cpu + other * 36_000.0) / 3600.0;
+        // The last census may still be unpaid.
+        assert!(whole < 0.0205 + 6.0 / 3600.0, "{whole} of a core");
+        assert!(pss > 500 && census >= 4, "{pss} {census}");
+    }
+
+    #[test]
+    fn what_one_does_not_need_the_other_gets() {
+        let (_, census, cpu) = hour(&mut budget(), 0.00001, 1.0, 0.0);
+        assert!(census > 60, "{census}: more than its own half allows (36)");
+        assert!(cpu / 3600.0 < 0.0205 + 1.0 / 3600.0);
+    }
+
+    #[test]
+    fn a_crowd_of_processes_does_not_stop_pss_altogether() {
+        let (pss, _, _) = hour(&mut budget(), 0.5, 100.0, 0.01);
+        assert!(pss >= 15, "{pss}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The census lane: what each process's memory is made of, and what the runtime library in it says of itself.
+
+use crate::deep::{Done, Job};
+use crate::ops::Op;
+use unbloat_heap::inspect;
+use unbloat_heap::model::{Allocator, ProcessReport};
+use unbloat_process::{Error, Pid, status_page};
+use unbloat_status_page::{Snapshot, Word};
+use unbloat_store::{CategoryBytes, Counter, ProcessId};
+
+/// The numbers of a status page that are kept, by the name they have in the recording.
+const STATUS: [(&str, Word); 9] = [
+    ("gc_count", Word::GcCount),
+    ("gc_major_count", Word::GcMajorCount),
+    ("trims", Word::Trims),
+    ("trim_returned_bytes", Word::TrimReturnedBytes),
+    ("trim_ns", Word::TrimNs),
+    ("trim_max_ns", Word::TrimMaxNs),
+    ("refaults", Word::Refaults),
+    ("idle_trims", Word::IdleTrims),
+    ("requested_trims", Word::RequestedTrims),
+];
+
+/// Takes the census of all processes of a job. Nothing is stopped and nothing runs in them.
+pub(crate) fn take(job: &Job, done: &mut Done) {
+    let (mut rows, mut counters) = (Vec::new(), Vec::new());
+    // The proportional census of a process that shares with nobody is its census.
+    let options = inspect::Options { proportional: job.processes.len() > 1, ..inspect::Options::default() };
+    for &(id, pid) in &job.processes {
+        let report = match inspect::inspect(pid, &options) {
+            Ok(report) => report,
+            Err(Error::Gone { .. }) => continue,
+            Err(error) => {
+                done.ops.push(Op::Note(id, error.to_string()));
+                continue;
+            }
+        };
+        done.inspected += 1;
+        rows.extend(census(id, done, &report));
+        counters.extend(ruby(id, done.time_ns, &report));
+        counters.extend(page(id, done.time_ns, pid));
+        done.ops.extend(runs(&report).map(|text| Op::Runtime(id, text)));
+    }
+    done.ops.push(Op::Census(rows));
+    done.ops.push(Op::Counters(counters));
+}
+
+fn census(process: ProcessId, done: &mut Done, report: &ProcessReport) -> Vec<CategoryBytes> {
+    let proportional = report.proportional.as_ref();
+    let row = |(category, bytes): (unbloat_heap::model::Category, u64)| CategoryBytes {
+        time_ns: done.time_ns,
+        process,
+        category: category.name(),
+        bytes,
+        proportional_bytes: proportional.map(|census| census.bytes(category)),
+    };
+    let rows: Vec<_> = report.census.iter().map(row).collect();
+    for row in &rows {
+        *done.census.entry(row.category.clone()).or_default() += row.proportional_bytes.unwrap_or(row.bytes);
+    }
+    rows
+}
+
+fn ruby(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Vec<Counter> {
+    let Some(ruby) = &report.ruby else { return Vec::new() };
+    let values = [
+        ("ruby_pages", ruby.pages()),
+        ("ruby_slots", ruby.slots()),
+        ("ruby_live_slots", ruby.live_slots()),
+        ("ruby_compactable_pages", ruby.compactable_pages),
+    ];
+    values.map(|(name, value)| Counter { time_ns, process, name: name.to_owned(), value }).into()
+}
+
+fn page(process: ProcessId, time_ns: i64, pid: Pid) -> Vec<Counter> {
+    let counters = |page: &Snapshot| {
+        let value = |(name, word): &(&str, Word)| Counter {
+            time_ns,
+            process,
+            name: (*name).to_owned(),
+            value: page.word(*word),
+        };
+        STATUS.iter().map(value).collect()
+    };
+    status_page::read(pid).ok().flatten().as_ref().map(counters).unwrap_or_default()
+}
+
+/// What runs in a process: `ruby 3.3.0, glibc 2.36, 8 arenas`.
+fn runs(report: &ProcessReport) -> Option<String> {
+    let ruby = report.ruby.as_ref().map(|ruby| format!("ruby {}", ruby.version));
+    let allocator = report.allocator.as_ref().map(allocator);
+    let parts: Vec<String> = ruby.into_iter().chain(allocator).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn allocator(allocator: &Allocator) -> String {
+    let mut text = allocator.kind.name().to_owned();
+    if let Some(version) = &allocator.version {
+        text = format!("{text} {version}");
+    }
+    match allocator.arenas.len() {
+        0 => text,
+        1 => format!("{text}, one arena"),
+        n => format!("{text}, {n} arenas"),
+    }
+}

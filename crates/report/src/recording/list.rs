@@ -1,0 +1,127 @@
+//! A recording as numbers for other programs: CSV and JSON.
+
+use super::series::{Loaded, seconds};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// One line a look at the tree, in columns of our own.
+#[must_use]
+pub fn csv(loaded: &Loaded) -> String {
+    let mut out = "time_s,processes,pss_bytes,rss_bytes,uss_bytes,swap_bytes,cpu_cores\n".to_owned();
+    for look in loaded.looks() {
+        let _ = writeln!(
+            out,
+            "{:.3},{},{},{},{},{},{}",
+            look.time_s,
+            look.processes,
+            cell(look.pss_bytes),
+            cell(look.rss_bytes),
+            cell(look.uss_bytes),
+            cell(look.swap_bytes),
+            look.cpu_cores.map_or_else(String::new, |cores| format!("{cores:.3}")),
+        );
+    }
+    out
+}
+
+/// One line a process and look.
+#[must_use]
+pub fn csv_by_process(loaded: &Loaded) -> String {
+    let commands: HashMap<_, _> =
+        loaded.processes.iter().map(|p| (p.id, (p.pid, quoted(&p.command)))).collect();
+    let mut out = "time_s,pid,command,rss_bytes,pss_bytes,uss_bytes,swap_bytes,minor_faults,major_faults,user_s,system_s,threads\n".to_owned();
+    for s in &loaded.samples {
+        let Some((pid, command)) = commands.get(&s.process) else { continue };
+        let _ = writeln!(
+            out,
+            "{:.3},{pid},{command},{},{},{},{},{},{},{},{},{}",
+            seconds(s.time_ns),
+            cell(s.rss_bytes),
+            cell(s.pss_bytes),
+            cell(s.uss_bytes),
+            cell(s.swap_bytes),
+            cell(s.minor_faults),
+            cell(s.major_faults),
+            cell(s.user_s),
+            cell(s.system_s),
+            cell(s.threads)
+        );
+    }
+    out
+}
+
+/// One line a category of the tree and census.
+#[must_use]
+pub fn csv_by_category(loaded: &Loaded) -> String {
+    let mut out = "time_s,category,bytes\n".to_owned();
+    for (time_s, census) in &loaded.censuses {
+        for (category, bytes) in census {
+            let _ = writeln!(out, "{time_s:.3},{category},{bytes}");
+        }
+    }
+    out
+}
+
+/// psrecord's columns (its `--log-format csv`, version 1.4): CPU in percent of a core, memory in MiB. Its real memory
+/// is the sum of RSS, which counts shared pages once a process; virtual memory is not recorded and stays empty.
+#[must_use]
+pub fn csv_as_psrecord(loaded: &Loaded) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let mut out = "elapsed_time,nproc,cpu,mem_real,mem_virtual\n".to_owned();
+    let mut cpu = 0.0;
+    for look in loaded.looks() {
+        cpu = look.cpu_cores.map_or(cpu, |cores| cores * 100.0);
+        let real = look.rss_bytes.map_or_else(String::new, |rss| format!("{:.3}", rss as f64 / MIB));
+        let _ = writeln!(out, "{:.3},{},{cpu:.3},{real},", look.time_s, look.processes);
+    }
+    out
+}
+
+fn cell<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// Always quoted, so that no command can break a line or be taken for a formula's beginning of a cell.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " "))
+}
+
+/// Everything over time, as `docs/reference/plot.schema.json` has it.
+#[must_use]
+pub fn json(recordings: &[Loaded]) -> Value {
+    json!({"schema": 1, "recordings": recordings.iter().map(one).collect::<Vec<_>>()})
+}
+
+fn one(loaded: &Loaded) -> Value {
+    let looks: Vec<Value> = loaded
+        .looks()
+        .iter()
+        .map(|look| {
+            json!({
+                "time_s": look.time_s,
+                "processes": look.processes,
+                "rss_bytes": look.rss_bytes,
+                "pss_bytes": look.pss_bytes,
+                "uss_bytes": look.uss_bytes,
+                "swap_bytes": look.swap_bytes,
+                "cpu_cores": look.cpu_cores,
+            })
+        })
+        .collect();
+    let census: Vec<Value> =
+        loaded.censuses.iter().map(|(at, bytes)| json!({"time_s": at, "bytes": bytes})).collect();
+    let counters: Vec<Value> =
+        loaded.counters.iter().map(|(at, values)| json!({"time_s": at, "values": values})).collect();
+    let marks: Vec<Value> =
+        loaded.marks.iter().map(|mark| json!({"time_s": seconds(mark.time_ns), "name": mark.name})).collect();
+    json!({
+        "name": loaded.name,
+        "started_wall_ns": loaded.recording.started_wall_ns,
+        "duration_s": loaded.duration_s(),
+        "looks": looks,
+        "census": census,
+        "counters": counters,
+        "marks": marks,
+    })
+}

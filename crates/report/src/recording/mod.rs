@@ -1,0 +1,9 @@
+//! A recording for people: the live view, the summary, plots, and what grows.
+
+pub mod growth;
+pub mod list;
+pub mod live;
+pub mod parts;
+pub mod plot;
+pub mod series;
+pub mod summary;

@@ -1,0 +1,176 @@
+//! Charts of recordings.
+
+use super::live::clock;
+use super::series::{Loaded, seconds};
+use crate::chart::scale::Unit;
+use crate::chart::{Chart, Color, Panel, Series, Shape, VerticalMark};
+use std::time::Duration;
+use unbloat_heap::Iec;
+use unbloat_store::Process;
+
+/// What memory is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// One band a process.
+    Process,
+    /// One area a part: live, stranded, Ruby objects, …
+    Category,
+}
+
+/// Moments on the horizontal axis of stacked areas.
+const COLUMNS: usize = 1000;
+
+/// Processes that get a band of their own; the smaller ones share one.
+const BANDS: usize = 8;
+
+/// Memory and CPU of one recording, or of several laid over each other.
+#[must_use]
+pub fn chart(recordings: &[Loaded], by: By) -> Chart {
+    match recordings {
+        [one] => single(one, by),
+        several => overlaid(several),
+    }
+}
+
+fn single(loaded: &Loaded, by: By) -> Chart {
+    let (total, kind) = loaded.memory();
+    let (title, series) = match by {
+        By::Process => (format!("Memory by process ({kind})"), bands(loaded)),
+        By::Category => {
+            let mut series = parts(loaded);
+            series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
+            ("What memory is made of".to_owned(), series)
+        }
+    };
+    let memory = Panel { title, y: Unit::Bytes, weight: 3.0, series };
+    let cpu_series = line("CPU of all processes", Color::Neutral, loaded.cpu());
+    let cpu =
+        Panel { title: "CPU (cores)".to_owned(), y: Unit::Cores, weight: 1.0, series: vec![cpu_series] };
+    let marks = loaded.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.clone() });
+    Chart {
+        title: loaded.fact("command").unwrap_or(&loaded.name).to_owned(),
+        subtitle: subtitle(loaded, &total, kind),
+        x: Unit::Seconds,
+        panels: vec![memory, cpu],
+        marks: marks.collect(),
+    }
+}
+
+fn subtitle(loaded: &Loaded, total: &[(f64, f64)], kind: &str) -> String {
+    let mut facts = vec![humantime_date(loaded.recording.started_wall_ns)];
+    facts.push(clock(Duration::from_secs_f64(loaded.duration_s().max(0.0))));
+    if let Some(most) = total.iter().map(|&(_, y)| y).reduce(f64::max) {
+        facts.push(format!("at most {} {kind}", Iec(most as u64)));
+    }
+    if let Some(&(_, last)) = total.last() {
+        facts.push(format!("{} at the end", Iec(last as u64)));
+    }
+    facts.extend(loaded.processes.iter().find_map(|process| process.runtime.clone()));
+    facts.join(" · ")
+}
+
+/// `2026-09-21 10:15:00 UTC`, from nanoseconds since 1970 (the calendar by Howard Hinnant's "chrono-Compatible
+/// Low-Level Date Algorithms").
+#[must_use]
+pub fn humantime_date(wall_ns: i64) -> String {
+    let seconds = wall_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+fn overlaid(recordings: &[Loaded]) -> Chart {
+    let mut kinds = Vec::new();
+    let mut memory = Vec::new();
+    let mut cpu = Vec::new();
+    for (n, loaded) in recordings.iter().enumerate() {
+        let (total, kind) = loaded.memory();
+        kinds.push(kind);
+        memory.push(line(&loaded.name, Color::Nth(n), total));
+        cpu.push(line(&loaded.name, Color::Nth(n), loaded.cpu()));
+    }
+    let kind =
+        if kinds.iter().all(|kind| *kind == "PSS") { "PSS" } else { "PSS, where it was taken, else RSS" };
+    Chart {
+        title: format!("{} recordings", recordings.len()),
+        subtitle: "Each from its own start".to_owned(),
+        x: Unit::Seconds,
+        panels: vec![
+            Panel {
+                title: format!("Memory of the whole tree ({kind})"),
+                y: Unit::Bytes,
+                weight: 3.0,
+                series: memory,
+            },
+            Panel { title: "CPU (cores)".to_owned(), y: Unit::Cores, weight: 1.0, series: cpu },
+        ],
+        marks: Vec::new(),
+    }
+}
+
+fn line(name: &str, color: Color, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.to_owned(), shape: Shape::Line, color, points }
+}
+
+fn parts(loaded: &Loaded) -> Vec<Series> {
+    let shown =
+        loaded.memory_by_part().into_iter().filter(|(_, points)| points.iter().any(|&(_, y)| y > 0.0));
+    shown
+        .map(|(part, points)| Series {
+            name: part.label().to_owned(),
+            shape: Shape::Stacked,
+            color: part.color(),
+            points,
+        })
+        .collect()
+}
+
+fn bands(loaded: &Loaded) -> Vec<Series> {
+    let (times, mut processes) = loaded.memory_by_process(COLUMNS);
+    let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    processes.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
+    let own = if processes.len() > BANDS { BANDS - 1 } else { processes.len() };
+    let rest = processes.split_off(own);
+    // In the order they came, so that a master stands below its workers.
+    processes.sort_by_key(|(process, _)| process.id);
+    let stacked = |name: String, color, values: Vec<f64>| Series {
+        name,
+        shape: Shape::Stacked,
+        color,
+        points: times.iter().copied().zip(values).collect(),
+    };
+    let mut series: Vec<Series> = Vec::new();
+    if !rest.is_empty() {
+        let sum =
+            (0..times.len()).map(|i| rest.iter().filter_map(|(_, values)| values.get(i)).sum()).collect();
+        series.push(stacked(format!("{} others", rest.len()), Color::Neutral, sum));
+    }
+    let named = processes.into_iter().enumerate();
+    series.extend(named.map(|(n, (process, values))| stacked(name(process), Color::Nth(n), values)));
+    series
+}
+
+fn name(process: &Process) -> String {
+    format!("{} {}", process.pid, crate::style::clip(&process.command, 48))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_as_in_the_calendar() {
+        assert_eq!(humantime_date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(humantime_date(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(humantime_date(1_795_257_368_386_049_467), "2026-11-21 10:36:08 UTC");
+    }
+}

@@ -1,0 +1,179 @@
+//! `unbloat show`: a recording in a few lines.
+
+use super::live::clock;
+use super::parts::Part;
+use super::plot::humantime_date;
+use super::series::{Loaded, seconds};
+use crate::style::{Ink, Style, clip};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Duration;
+use unbloat_heap::Iec;
+use unbloat_store::{Cost, Process};
+
+/// Processes that are listed; the others are counted.
+const LISTED: usize = 20;
+
+/// The summary as text. `writing`: the process that writes the file now.
+#[must_use]
+pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &Style) -> String {
+    let mut out = String::new();
+    let (memory, kind) = loaded.memory();
+    let command = loaded.fact("command").unwrap_or(&loaded.name);
+    let _ = writeln!(out, "{}", style.paint(Ink::Bold, &clip(command, style.width)));
+    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &clip(&when(loaded, writing), style.width)));
+    for (name, value) in [("machine", machine(loaded)), ("runs", runtime(loaded))] {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{name:<10}{}", clip(&value, style.width.saturating_sub(10)));
+        }
+    }
+    if let (Some(first), Some(last)) = (memory.first(), memory.last()) {
+        let most = memory.iter().fold(first, |a, b| if b.1 > a.1 { b } else { a });
+        let _ = writeln!(
+            out,
+            "{:<10}{} {kind} at first, {} at the end, at most {} after {}",
+            "memory",
+            Iec(first.1 as u64),
+            Iec(last.1 as u64),
+            style.paint(Ink::Bold, &Iec(most.1 as u64).to_string()),
+            clock(Duration::from_secs_f64(most.0.max(0.0)))
+        );
+    }
+    if let Some((_, census)) = loaded.censuses.last() {
+        let parts = Part::sums(census).into_iter().filter(|(_, bytes)| *bytes > 0);
+        let parts: Vec<_> = parts.map(|(part, bytes)| format!("{} {}", part.label(), Iec(bytes))).collect();
+        let body = crate::style::wrap(&parts.join(", "), style.width, 10);
+        let _ = write!(out, "{:<10}{}", "made of", body.trim_start());
+    }
+    if let Some(cost) = cost {
+        let _ = writeln!(out, "{:<10}{}", "cost", cost_text(loaded, cost));
+    }
+    processes(&mut out, loaded, style);
+    for mark in &loaded.marks {
+        let at = clock(Duration::from_secs_f64(seconds(mark.time_ns).max(0.0)));
+        let _ = writeln!(out, "{:<10}{at}  {}", "mark", clip(&mark.name, style.width.saturating_sub(20)));
+    }
+    out
+}
+
+fn when(loaded: &Loaded, writing: Option<i32>) -> String {
+    let mut facts = vec![
+        humantime_date(loaded.recording.started_wall_ns),
+        clock(Duration::from_secs_f64(loaded.duration_s().max(0.0))),
+    ];
+    facts.push(match (writing, &loaded.recording.end_reason) {
+        (Some(pid), _) => format!("being recorded by process {pid}"),
+        (None, Some(reason)) => format!("ended because {reason}"),
+        (None, None) => "cut short: the recorder was killed".to_owned(),
+    });
+    facts.extend(loaded.recording.exit_status.map(|status| format!("exit status {status}")));
+    facts.join(" · ")
+}
+
+fn machine(loaded: &Loaded) -> Option<String> {
+    let facts: Vec<_> =
+        ["host", "kernel", "cpu", "memory"].iter().filter_map(|name| loaded.fact(name)).collect();
+    (!facts.is_empty()).then(|| facts.join(", "))
+}
+
+fn runtime(loaded: &Loaded) -> Option<String> {
+    let mut all: Vec<&str> =
+        loaded.processes.iter().filter_map(|process| process.runtime.as_deref()).collect();
+    all.sort_unstable();
+    all.dedup();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn cost_text(loaded: &Loaded, cost: &Cost) -> String {
+    let duration = seconds(cost.time_ns).max(1e-3);
+    let rate =
+        |n: u64| if n == 0 { "never".to_owned() } else { format!("every {:.1} s", duration / n as f64) };
+    let mut text = format!(
+        "{:.2} % of a core, {}; PSS {}, census {}",
+        cost.cpu_s / duration * 100.0,
+        Iec(cost.rss_bytes.unwrap_or(0)),
+        rate(cost.pss_sweeps),
+        rate(cost.censuses)
+    );
+    if cost.late_ticks + cost.missed_ticks > 0 {
+        let _ = write!(text, "; {} samples late, {} missed", cost.late_ticks, cost.missed_ticks);
+    }
+    if cost.short_lived > 0 {
+        let n = cost.short_lived;
+        let _ = write!(
+            text,
+            "; {n} short-lived {} between samples",
+            if n == 1 { "process" } else { "processes" }
+        );
+    }
+    let _ = loaded;
+    text
+}
+
+fn processes(out: &mut String, loaded: &Loaded, style: &Style) {
+    let sampled: Vec<&Process> = loaded.processes.iter().filter(|p| p.peak_rss_bytes.is_some()).collect();
+    let _ = writeln!(out, "\n{}", style.paint(Ink::Dim, "    PID    LARGEST RSS      CPU  STATUS  COMMAND"));
+    let mut largest = sampled.clone();
+    largest.sort_by_key(|process| std::cmp::Reverse(process.peak_rss_bytes));
+    largest.truncate(LISTED);
+    largest.sort_by_key(|process| process.id);
+    for process in &largest {
+        let cpu = match (process.user_s, process.system_s) {
+            (Some(user), Some(system)) => format!("{:.2} s", user + system),
+            _ => String::new(),
+        };
+        let status = match (process.ended_ns, process.exit_status) {
+            (None, _) => "runs".to_owned(),
+            (Some(_), Some(status)) => status.to_string(),
+            (Some(_), None) => "ended".to_owned(),
+        };
+        let head = format!(
+            "{:>7}  {:>12} {cpu:>10} {status:>6}  ",
+            process.pid,
+            Iec(process.peak_rss_bytes.unwrap_or(0)).to_string()
+        );
+        let _ =
+            writeln!(out, "{head}{}", clip(&process.command, style.width.saturating_sub(head.len()).max(10)));
+        if let Some(note) = &process.note {
+            let _ = writeln!(
+                out,
+                "         {} {}",
+                style.paint(Ink::Yellow, "!"),
+                clip(note, style.width.saturating_sub(11))
+            );
+        }
+    }
+    if sampled.len() > largest.len() {
+        let _ = writeln!(out, "         and {} smaller processes", sampled.len() - largest.len());
+    }
+}
+
+/// The summary as `docs/reference/show.schema.json` has it.
+#[must_use]
+pub fn json(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>) -> Value {
+    let (memory, kind) = loaded.memory();
+    let most = memory.iter().map(|&(_, y)| y as u64).max();
+    let parts: Option<serde_json::Map<String, Value>> =
+        loaded.censuses.last().map(|(_, c)| c.iter().map(|(k, v)| (k.clone(), json!(v))).collect());
+    json!({
+        "schema": 1,
+        "name": loaded.name,
+        "kind": loaded.recording.kind,
+        "started_wall_ns": loaded.recording.started_wall_ns,
+        "duration_s": loaded.duration_s(),
+        "end_reason": loaded.recording.end_reason,
+        "exit_status": loaded.recording.exit_status,
+        "writing_pid": writing,
+        "provenance": loaded.provenance.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>(),
+        "memory": {
+            "counted_as": kind.to_lowercase(),
+            "first_bytes": memory.first().map(|&(_, y)| y as u64),
+            "last_bytes": memory.last().map(|&(_, y)| y as u64),
+            "largest_bytes": most,
+        },
+        "last_census_bytes": parts,
+        "cost": cost,
+        "processes": loaded.processes,
+        "marks": loaded.marks.iter().map(|m| json!({"time_s": seconds(m.time_ns), "name": m.name})).collect::<Vec<_>>(),
+    })
+}
