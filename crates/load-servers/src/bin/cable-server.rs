@@ -1,6 +1,6 @@
 //! A fast, well-behaved broadcast server: what the load generators are measured against (`bench/cable-peers`).
 //!
-//! usage: cable-server [ADDRESS]   (default 127.0.0.1:0); prints `ready url=… pid=…`
+//! usage: `cable-server [ADDRESS]` (default 127.0.0.1:0); prints `ready url=… pid=…`
 
 use std::io::Write as _;
 
