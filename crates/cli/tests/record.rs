@@ -4,8 +4,10 @@
 use rusqlite::Connection;
 use rusqlite::types::FromSql;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const UNBLOAT: &str = env!("CARGO_BIN_EXE_unbloat");
@@ -145,6 +147,56 @@ fn cpu_of_children_agrees_with_wait4() {
             "{way:?}: {recorded} s instead of {used} s"
         );
     }
+}
+
+#[test]
+fn pss_agrees_with_smaps_rollup_read_at_the_same_moment() {
+    let script = "import os, time\n\
+        block = bytearray(os.urandom(1 << 20)) * 60\n\
+        for _ in range(3):\n\
+        \x20   if os.fork() == 0: time.sleep(30); os._exit(0)\n\
+        print('ready', flush=True)\n\
+        time.sleep(30)\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).stdout(Stdio::piped()).process_group(0);
+    let mut target = Guard(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(target.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let root = target.0.id() as i32;
+    let scratch = Scratch::new();
+    let options = ["--budget", "50%", "--duration", "3s", "--pid", &root.to_string()];
+    let mut recorder = Guard(scratch.record(&options).spawn().unwrap());
+    eventually("a sample of each", || {
+        scratch.file().exists()
+            && unbloat(&["show", scratch.file().to_str().unwrap()]).status.success()
+            && scratch.pids().len() == 4
+    });
+    let pids = scratch.pids();
+    let kib = |pid: &i32| -> i64 {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+        text.lines().find_map(|l| l.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.parse().ok()).unwrap()
+    };
+    let mut read = Vec::new();
+    while recorder.0.try_wait().unwrap().is_none() {
+        read.push((monotonic_ns(), pids.iter().map(kib).sum::<i64>() * 1024));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    pids.iter().filter(|&&pid| pid != root).for_each(|&pid| signal("-KILL", pid));
+    let started = scratch.one::<i64>("SELECT started_monotonic_ns FROM recording");
+    let looks = "FROM sample WHERE pss_bytes IS NOT NULL GROUP BY time_ns ORDER BY";
+    // Other programs come and go that share libraries with the target: only the same moment can be compared.
+    let mut off: Vec<f64> = read
+        .iter()
+        .map(|(at, now)| {
+            let near = format!("SELECT sum(pss_bytes) {looks} abs(time_ns - {}) LIMIT 1", at - started);
+            (scratch.one::<i64>(&near) - now).unsigned_abs() as f64 / *now as f64
+        })
+        .collect();
+    off.sort_by(f64::total_cmp);
+    assert!(off.len() > 10 && off[off.len() / 2] <= 0.01, "{off:?}");
+    let sums = scratch
+        .one::<i64>(&format!("SELECT sum(rss_bytes) > 2 * sum(pss_bytes) {looks} time_ns DESC LIMIT 1"));
+    assert_eq!(sums, 1, "the children share their memory");
 }
 
 const DAEMON: &str = r#"
@@ -292,8 +344,9 @@ fn a_running_recording_can_be_marked_and_is_not_taken_over() {
     let mut recorder = Guard(scratch.record(&["--", "sleep", "60"]).spawn().unwrap());
     let file = scratch.file().to_str().unwrap().to_owned();
     eventually("samples", || {
-        let shown = unbloat(&["show", &file]);
-        shown.status.success() && String::from_utf8_lossy(&shown.stdout).contains("sleep 60")
+        let shown = unbloat(&["show", "--json", &file]);
+        let document: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+        document["memory"]["last_bytes"].as_u64().is_some()
     });
     assert!(unbloat(&["mark", &file, "deploy", "42"]).status.success());
     let second = unbloat(&["record", "-o", &file, "--", "true"]);

@@ -311,6 +311,10 @@ impl<'a> Session<'a> {
                     let now = self.now_ns();
                     self.tree.adopt_newborn(pid, now, &mut self.pending);
                     self.describe_root(Some(pid));
+                    if self.stopping.is_some() {
+                        // It was asked to end before there was anybody to ask.
+                        let _ = signal::terminate(pid);
+                    }
                 }
                 Report::Ended(ended) => {
                     if Some(ended.pid) == self.root {
