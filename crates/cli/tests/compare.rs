@@ -60,7 +60,7 @@ fn sleeper(variants: &str) -> String {
     "#;
     format!(
         "title = \"sleeper\"\n[server]\nstart = [\"ruby\", \"-e\", '''{script}''']\nready = {{ line = \"ready pid=\" }}\n\
-         [load]\ndriver = \"own\"\n[design]\nblocks = 5\nidle-tail = \"0s\"\n[rule]\nminimize = \"p50\"\nnot-worse = []\n{variants}"
+         [load]\ndriver = \"own\"\n[design]\nblocks = 6\nidle-tail = \"0s\"\n[rule]\nminimize = \"p50\"\nnot-worse = []\n{variants}"
     )
 }
 
@@ -143,7 +143,7 @@ fn killed_at_any_moment_the_same_command_goes_on_and_nothing_stays() {
         child.wait().unwrap();
     }
     let document = bench.document(&["compare", "plan.toml", "--json"]);
-    assert_eq!((&document["variants"][0]["runs"], &document["variants"][1]["runs"]), (&10.into(), &5.into()));
+    assert_eq!((&document["variants"][0]["runs"], &document["variants"][1]["runs"]), (&12.into(), &6.into()));
     let marks: Vec<_> = ["0.02 * (ENV"].into_iter().collect();
     let left = running_with(bench.directory.path(), &marks);
     assert!(left.is_empty(), "{left:?}");
@@ -165,7 +165,7 @@ fn a_dry_run_runs_nothing_and_shows_the_order() {
     let output = bench.run(&["compare", "plan.toml", "--dry-run"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        output.status.success() && text.contains("15 runs in 5 blocks") && text.contains("block  5:"),
+        output.status.success() && text.contains("18 runs in 6 blocks") && text.contains("block  6:"),
         "{text}"
     );
     assert!(!bench.directory.path().join("plan.unbloat").exists());

@@ -20,7 +20,7 @@
 //! | [`proof`] | that a variant is what it says |
 //! | [`result`] | what one run yielded, and whether it counts |
 //! | [`metric`] | what a run is measured by |
-//! | [`file`] | the experiment in its recording file |
+//! | [`mod@file`] | the experiment in its recording file |
 //! | [`trace`] | memory over time of each run, for the charts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
 //! | [`recommend`] | the answer by the plan's rule |

@@ -9,7 +9,7 @@
 //! | [`pid`] | a process's number |
 //! | [`status`] | what the kernel counts of it: kind, RSS, PSS, USS |
 //! | [`tree`] | which processes exist, and who is whose parent |
-//! | [`threads`] | its threads |
+//! | [`mod@threads`] | its threads |
 //! | [`stop`] | stopping them for a moment |
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |

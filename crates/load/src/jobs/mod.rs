@@ -19,9 +19,11 @@ use crate::schedule::Schedule;
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use sidekiq::{BULK, Sidekiq, Workers};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use watch::Watch;
 
+/// How long a Sidekiq that has just started may take to say that it is there.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
 /// How often failed jobs are looked for, and the follower told.
 const TELL_NS: u64 = 250_000_000;
 /// Looks that the number of idle threads is taken from: more than the two seconds after which a `BRPOP` is renewed.
@@ -93,7 +95,7 @@ pub enum Error {
 pub fn run(plan: &Plan, progress: &mut impl Progress) -> Result<Outcome, Error> {
     plan.check()?;
     let mut sidekiq = Sidekiq::connect(plan, rand::random())?;
-    let workers = sidekiq.workers()?;
+    let workers = registered(&mut sidekiq)?;
     check_workers(plan, &workers)?;
     let idle = idle_threads(plan, &mut sidekiq, &workers)?;
     progress.phase(&format!("{} jobs for {} threads", plan.jobs, workers.threads));
@@ -131,6 +133,18 @@ pub fn run(plan: &Plan, progress: &mut impl Progress) -> Result<Outcome, Error> 
         generator: cpu.report(&late, &Latency::new()),
         interrupted,
     })
+}
+
+/// The workers. Sidekiq registers itself with its first heartbeat, a while after it has begun to work.
+fn registered(sidekiq: &mut Sidekiq) -> Result<Workers, Error> {
+    let deadline = Instant::now() + REGISTERED_WITHIN;
+    loop {
+        let workers = sidekiq.workers()?;
+        if workers.processes > 0 || Instant::now() >= deadline {
+            return Ok(workers);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 fn check_workers(plan: &Plan, workers: &Workers) -> Result<(), Error> {
