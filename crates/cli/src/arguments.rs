@@ -25,7 +25,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 /// A share, in percent if it says so: `2%`, `0.02`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let number =
-        |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0);
+        |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
     let share = match text.trim().strip_suffix('%') {
         Some(percent) => number(percent).map(|value| value / 100.0),
         None => number(text),
@@ -58,7 +58,7 @@ mod tests {
         assert!(bytes("many").is_err() && bytes("1 parsec").is_err());
         assert_eq!(share("2%").unwrap(), 0.02);
         assert_eq!(share("0.5").unwrap(), 0.5);
-        assert!(share("-1").is_err() && share("0").is_err());
+        assert!(share("-1").is_err() && share("0").is_ok());
         assert_eq!(interval("250ms").unwrap(), Duration::from_millis(250));
         assert_eq!(interval("0.5").unwrap(), Duration::from_millis(500));
         assert!(interval("0s").is_err() && interval("soon").is_err());

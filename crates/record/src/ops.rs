@@ -1,7 +1,7 @@
 //! What goes from the sampler to the file, and the thread that writes it.
 //!
 //! Writing has a thread of its own, so that a slow disk delays no sample. Everything that has gathered is one
-//! transaction; the sampler hands over at least twice a second, so that a recorder that is killed loses less than the
+//! transaction; the sampler hands over four times a second, so that a recorder that is killed loses less than the
 //! last second.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -82,7 +82,9 @@ pub struct Outcome {
 
 /// How much time may lie between a sample and its arrival in the file.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Between two looks at what hardly changes: the cgroup, command lines, own cost.
+/// Between two readings of all command lines, which lie in the processes' own memory.
+const COMMANDS: Duration = Duration::from_secs(10);
+/// Between two looks at what hardly changes: the cgroup, own cost.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// A wall clock that is off by more than this from where it should be was stepped.
 const CLOCK_STEP_NS: i64 = 100_000_000;
@@ -165,6 +167,7 @@ struct Session<'a> {
     pending: Vec<Op>,
     flushed: Instant,
     kept_house: Instant,
+    read_commands: Instant,
     cgroup: Option<Cgroup>,
     wall_offset_ns: i64,
     cost: Cost,
@@ -223,6 +226,7 @@ impl<'a> Session<'a> {
             // What was found at the start is written at once.
             flushed: now.checked_sub(FLUSH).unwrap_or(now),
             kept_house: now,
+            read_commands: now.checked_sub(COMMANDS).unwrap_or(now),
             cgroup: None,
             wall_offset_ns: wall_ns() - monotonic_ns(),
             cost: Cost::default(),
@@ -409,6 +413,9 @@ impl<'a> Session<'a> {
             self.pending.push(Op::Clock(time_ns, self.started_ns + time_ns + offset_ns));
         }
         let totals = self.tree.look(time_ns, &mut self.pending);
+        if self.schedule.taken == 1 {
+            self.budget.expect(totals.rss_bytes);
+        }
         self.progress.look(now - self.started, totals, &self.tree.members);
     }
 
@@ -456,7 +463,10 @@ impl<'a> Session<'a> {
 
     fn keep_house(&mut self) {
         let time_ns = self.now_ns();
-        self.tree.refresh_commands(time_ns, &mut self.pending);
+        if self.read_commands.elapsed() >= COMMANDS {
+            self.read_commands = Instant::now();
+            self.tree.refresh_commands(time_ns, &mut self.pending);
+        }
         if let Some(cgroup) = &self.cgroup {
             self.pending.push(Op::Cgroup(CgroupMemory {
                 time_ns,

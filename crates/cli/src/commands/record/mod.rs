@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Time between two censuses (what memory is made of), at least.
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     census: Duration,
-    /// Share of one core that recording may use for PSS and the census of the whole tree.
+    /// Share of one core that recording the whole tree may use; with 0 there is no PSS and no census.
     #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
     budget: f64,
     /// End the recording after this time; a command that was started is ended with it.
