@@ -296,7 +296,12 @@ impl Tree {
     }
 
     fn add(&mut self, pid: Pid, parent: Pid, at_ns: i64, stat: Option<Stat>, ops: &mut Vec<Op>) {
-        if self.members.contains_key(&pid) {
+        if let Some(known) = self.members.get(&pid) {
+            let start = |stat: &Option<Stat>| stat.as_ref().map(|stat| stat.start_ticks);
+            if stat.is_none() || start(&known.last) == start(&stat) {
+                // Found by looking around, and then told of by the kernel.
+                return;
+            }
             // The number was given out again before we saw the end of the one before.
             self.leave(pid, at_ns, None, None, None);
             self.family.insert(pid);
