@@ -167,7 +167,10 @@ impl Births {
         if self.proc.leader(pid) != Some(pid) {
             return Newcomer::Other;
         }
-        self.family.insert(pid);
+        // The listener may have taken it in since the question above: only one of the two may report its birth.
+        if !self.family.insert(pid) {
+            return Newcomer::Other;
+        }
         Newcomer::Ours(stat)
     }
 }
