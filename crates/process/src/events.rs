@@ -7,9 +7,13 @@
 #![allow(unsafe_code)] // a netlink protocol that no crate wraps
 
 use crate::Pid;
+use nix::errno::Errno;
 use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Something that happened to a process.
@@ -29,15 +33,34 @@ pub enum Event {
         /// The process.
         pid: Pid,
     },
-    /// A process ended.
+    /// A process began a session, which its children inherit (setsid(2)).
+    Session {
+        /// The process.
+        pid: Pid,
+    },
+    /// A thread ended. Its process ends with the last one, which need not be the first one, whose number it bears.
+    ///
+    /// The kernel sends it after the thread's parent could see the end (`do_exit` in `kernel/exit.c`: `exit_notify`,
+    /// then `proc_exit_connector`): it may come after wait(2) has returned.
     Exit {
         /// The process.
         pid: Pid,
-        /// As wait(2) has it.
+        /// Whether it was the process's first thread.
+        first: bool,
+        /// Of the thread, as wait(2) has it.
         status: i32,
         /// When.
         at_ns: i64,
     },
+}
+
+/// What came of waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Events are missing because the reader was too slow: look around.
+    pub lost: bool,
+    /// The other end of the waker was closed.
+    pub over: bool,
 }
 
 /// The open connection.
@@ -61,6 +84,7 @@ const BUFFER: i32 = 4 << 20;
 const PROC_EVENT_NONE: u32 = 0;
 const PROC_EVENT_FORK: u32 = 1;
 const PROC_EVENT_EXEC: u32 = 2;
+const PROC_EVENT_SID: u32 = 0x80;
 const PROC_EVENT_EXIT: u32 = 0x8000_0000;
 
 impl Connector {
@@ -127,32 +151,45 @@ impl Connector {
         Err(silent())
     }
 
-    /// Waits for events, at most as long as said, and appends all there are. `false`: some were lost because the
-    /// reader was too slow; look around.
+    /// Waits for events or until the other end of `waker` is closed, and appends all events there are.
     ///
     /// # Errors
     /// The kernel's reason.
-    pub fn wait(&self, timeout: Duration, events: &mut Vec<Event>) -> io::Result<bool> {
+    pub fn wait(&self, waker: &UnixStream, events: &mut Vec<Event>) -> io::Result<Heard> {
+        let mut ready = [
+            PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(waker.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let over = ready.last().and_then(PollFd::any).unwrap_or(false);
+        Ok(Heard { lost: !self.take(events)?, over })
+    }
+
+    /// Appends all events there are, without waiting. `false`: some were lost.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn take(&self, events: &mut Vec<Event>) -> io::Result<bool> {
         let mut buffer = [0; 4096];
-        let mut timeout = timeout;
+        let mut lost = false;
         loop {
-            match self.receive(&mut buffer, timeout) {
-                Ok(None) => return Ok(true),
-                Ok(Some(length)) => events.extend(buffer.get(..length).and_then(parse)),
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
-                Err(e) => return Err(e),
+            match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(length) => events.extend(buffer.get(..length).and_then(parse)),
+                Err(Errno::EAGAIN) => return Ok(!lost),
+                Err(Errno::ENOBUFS) => lost = true,
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
             }
-            timeout = Duration::ZERO;
         }
     }
 
     fn receive(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<Option<usize>> {
-        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-        use nix::sys::socket::{MsgFlags, recv};
-        use std::os::fd::AsFd as _;
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(0) | Err(nix::errno::Errno::EINTR) => Ok(None),
+            Ok(0) | Err(Errno::EINTR) => Ok(None),
             Ok(_) => Ok(Some(recv(self.socket.as_raw_fd(), buffer, MsgFlags::empty())?)),
             Err(e) => Err(e.into()),
         }
@@ -171,10 +208,15 @@ fn parse(message: &[u8]) -> Option<Event> {
         }
         // process_pid, process_tgid
         PROC_EVENT_EXEC => Some(Event::Exec { pid: pid(20)? }),
-        // process_pid, process_tgid, exit_code, exit_signal. A thread's end is not a process's.
-        PROC_EVENT_EXIT if pid(16)? == pid(20)? => {
-            Some(Event::Exit { pid: pid(20)?, status: word(event, 24)? as i32, at_ns })
-        }
+        // process_pid, process_tgid
+        PROC_EVENT_SID => Some(Event::Session { pid: pid(20)? }),
+        // process_pid, process_tgid, exit_code, exit_signal
+        PROC_EVENT_EXIT => Some(Event::Exit {
+            pid: pid(20)?,
+            first: pid(16)? == pid(20)?,
+            status: word(event, 24)? as i32,
+            at_ns,
+        }),
         _ => None,
     }
 }
@@ -202,18 +244,24 @@ mod tests {
     #[test]
     fn a_short_lived_child_is_reported_where_that_is_permitted() {
         let Ok(connector) = Connector::open() else { return };
-        let mut child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let mut child = std::process::Command::new("setsid").args(["sh", "-c", "exit 3"]).spawn().unwrap();
         let pid = Pid(child.id() as i32);
         child.wait().unwrap();
+        let (waker, other_end) = UnixStream::pair().unwrap();
         let mut events = Vec::new();
-        connector.wait(Duration::from_secs(1), &mut events).unwrap();
+        let is_end = |e: &Event| matches!(e, Event::Exit { pid: ended, first: true, .. } if *ended == pid);
+        while !events.iter().any(is_end) {
+            assert_eq!(connector.wait(&waker, &mut events).unwrap(), Heard { lost: false, over: false });
+        }
+        drop(other_end);
+        assert!(connector.wait(&waker, &mut events).unwrap().over);
         let this = Pid::this();
         assert!(
             events
                 .iter()
                 .any(|e| matches!(e, Event::Fork { parent, child, .. } if (*parent, *child) == (this, pid)))
         );
-        assert!(events.contains(&Event::Exec { pid }));
+        assert!(events.contains(&Event::Exec { pid }) && events.contains(&Event::Session { pid }));
         let status = events.iter().find_map(|e| match e {
             Event::Exit { pid: ended, status, .. } if *ended == pid => Some(shell_status(*status)),
             _ => None,

@@ -32,7 +32,7 @@ pub struct Stat {
     pub children_user_ticks: u64,
     /// `system_ticks` of its children that were waited for, and theirs.
     pub children_system_ticks: u64,
-    /// Threads; 0 for a zombie.
+    /// Threads; for a zombie 1, or 0 once it is being reaped.
     pub threads: u64,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
@@ -78,10 +78,11 @@ impl Stat {
         })
     }
 
-    /// Whether it has ended and only waits for its parent.
+    /// Whether it has ended and only waits for its parent. A process whose first thread has ended while others go on
+    /// shows that one's state.
     #[must_use]
     pub fn is_dead(&self) -> bool {
-        matches!(self.state, b'Z' | b'X' | b'x')
+        matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 }
 

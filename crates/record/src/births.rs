@@ -1,67 +1,24 @@
-//! Who is born into the tree, becomes another program, and ends.
+//! Learning who is born into the tree, becomes another program, and ends.
 //!
 //! Where the kernel tells (see [`unbloat_process::events`]), a thread listens and looks at each newcomer at once, so
 //! that a process of a few milliseconds is not missed and a grandchild whose parent has gone is known for what it is.
 //! Elsewhere [`Births::changes`] looks around: only when a process was made since the last time, and only at the
 //! numbers given out since then.
+//!
+//! Exactly one thread has the [`Family`], so that no two of them can report the same birth: the listening one, which
+//! then also looks around when the kernel's events were too many, or else the caller's. What is found at the start is
+//! found after the kernel was asked to tell and before the first of its events is read: each event that was waiting
+//! then is of somebody who is known, or of a child of such a one.
 
-use std::collections::HashSet;
+use crate::family::{Change, Dead, Family};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use unbloat_process::Pid;
-use unbloat_process::events::{Connector, Event, shell_status};
+use unbloat_process::events::{Connector, Event};
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::ProcFs;
-
-/// Something that happened in the tree.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
-    Born {
-        pid: Pid,
-        parent: Pid,
-        /// `CLOCK_MONOTONIC`; `None`: some time since the last look.
-        at_ns: Option<i64>,
-        /// Read at once; `None`: it had ended already.
-        stat: Option<Stat>,
-    },
-    Command {
-        pid: Pid,
-        command: String,
-    },
-    Ended {
-        pid: Pid,
-        at_ns: i64,
-        status: i64,
-        /// Read while it waited for its parent.
-        stat: Option<Stat>,
-    },
-}
-
-/// The members of the tree, shared with the thread that listens.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Family(Arc<Mutex<HashSet<Pid>>>);
-
-impl Family {
-    pub(crate) fn insert(&self, pid: Pid) -> bool {
-        self.lock().insert(pid)
-    }
-
-    pub(crate) fn remove(&self, pid: Pid) {
-        self.lock().remove(&pid);
-    }
-
-    pub(crate) fn contains(&self, pid: Pid) -> bool {
-        self.lock().contains(&pid)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<Pid>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Gaps in the numbering larger than this are looked at as a whole `/proc`.
 const MANY: i32 = 256;
@@ -69,45 +26,94 @@ const MANY: i32 = 256;
 #[derive(Debug)]
 pub(crate) struct Births {
     proc: ProcFs,
-    family: Family,
-    /// Session leaders of the tree: who is in such a session belongs to the tree, whoever its parent is now.
-    sessions: HashSet<Pid>,
+    source: Source,
+    /// Not yet asked for.
+    waiting: Vec<Change>,
     last_pid: Option<Pid>,
     /// Numbers given out before the last look around that nobody has any more.
     vanished: usize,
-    listener: Option<Listener>,
+}
+
+#[derive(Debug)]
+enum Source {
+    LookedFor(Family),
+    Heard(Listener),
 }
 
 #[derive(Debug)]
 struct Listener {
     changes: Receiver<Change>,
-    lost: Arc<AtomicBool>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<Family>,
+    /// Closing it asks the thread to end.
+    waker: UnixStream,
 }
 
 impl Births {
-    /// Without `connector` it looks around by itself.
-    pub(crate) fn new(proc: ProcFs, family: Family, connector: Option<Connector>) -> Self {
-        let listener = connector.map(|connector| Listener::start(connector, proc.clone(), family.clone()));
-        Births { last_pid: proc.last_pid(), vanished: 0, proc, family, sessions: HashSet::new(), listener }
+    /// Follows the descendants of the roots and of the keeper. Without `connector` it looks around by itself.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn new(
+        proc: ProcFs,
+        keeper: Option<Pid>,
+        roots: &[Pid],
+        connector: Option<Connector>,
+    ) -> io::Result<Self> {
+        let mut family = Family::new(proc.clone(), keeper);
+        let last_pid = proc.last_pid();
+        let mut waiting: Vec<Change> = roots.iter().filter_map(|&root| family.adopt(root)).collect();
+        let dead = if connector.is_some() { Dead::Skip } else { Dead::Count };
+        waiting.extend(family.look_around(proc.pids()?, dead).0);
+        let source = match connector {
+            Some(connector) => Source::Heard(Listener::start(connector, family, proc.clone())?),
+            None => Source::LookedFor(family),
+        };
+        Ok(Births { proc, source, waiting, last_pid, vanished: 0 })
     }
 
     /// Whether the kernel tells of every process, so that none is missed.
     pub(crate) fn hears_all(&self) -> bool {
-        self.listener.is_some()
+        matches!(self.source, Source::Heard(_))
     }
 
     /// What has happened since the last time.
     pub(crate) fn changes(&mut self) -> Vec<Change> {
-        let Some(listener) = &self.listener else {
-            return self.look_around(false);
-        };
-        let mut changes: Vec<_> = listener.changes.try_iter().collect();
-        if listener.lost.swap(false, Ordering::Relaxed) {
-            changes.extend(self.look_around(true));
+        let mut changes = std::mem::take(&mut self.waiting);
+        match &mut self.source {
+            Source::Heard(listener) => {
+                let over = listener.thread.is_finished();
+                changes.extend(listener.changes.try_iter());
+                if over {
+                    // The kernel has stopped telling.
+                    self.stop_listening();
+                }
+            }
+            Source::LookedFor(family) => {
+                let now = self.proc.last_pid();
+                let candidates = match (std::mem::replace(&mut self.last_pid, now), now) {
+                    (Some(before), Some(now)) if (0..=MANY).contains(&(now.0 - before.0)) => {
+                        (before.0 + 1..=now.0).map(Pid).collect()
+                    }
+                    _ => self.proc.pids().unwrap_or_default(),
+                };
+                let (born, vanished) = family.look_around(candidates, Dead::Count);
+                self.vanished = vanished;
+                changes.extend(born);
+            }
         }
         changes
+    }
+
+    /// The keeper says that it has started this one. The kernel tells of it too.
+    pub(crate) fn told(&mut self, pid: Pid) {
+        if let Source::LookedFor(family) = &mut self.source {
+            self.waiting.extend(family.told(pid));
+        }
+    }
+
+    /// Whether somebody with this pid was found who may still wait for being reaped.
+    pub(crate) fn knows(&self, pid: Pid) -> bool {
+        matches!(&self.source, Source::LookedFor(family) if family.has(pid))
     }
 
     /// Whether, at the last look around, processes (or threads, of the tree or not) had come and gone.
@@ -115,138 +121,82 @@ impl Births {
         self.vanished > 0
     }
 
-    /// A member leads a session.
-    pub(crate) fn session_leader(&mut self, pid: Pid) {
-        self.sessions.insert(pid);
-    }
-
-    /// Everybody who belongs to the tree and is not known yet, among the processes made since the last time or, with
-    /// `everywhere`, among all.
-    pub(crate) fn look_around(&mut self, everywhere: bool) -> Vec<Change> {
-        let before = std::mem::replace(&mut self.last_pid, self.proc.last_pid());
-        let mut candidates: Vec<Pid> = match (before, self.last_pid) {
-            (Some(before), Some(now)) if !everywhere && (0..=MANY).contains(&(now.0 - before.0)) => {
-                (before.0 + 1..=now.0).map(Pid).collect()
-            }
-            _ => self.proc.pids().unwrap_or_default(),
-        };
-        self.vanished = 0;
-        let mut born = Vec::new();
-        // A parent may come after its child in the numbering, which starts again at its end: until nobody new is found.
-        loop {
-            let known = born.len();
-            let mut vanished = 0;
-            candidates.retain(|&pid| match self.newcomer(pid) {
-                Newcomer::Ours(stat) => {
-                    born.push(Change::Born { pid, parent: stat.parent, at_ns: None, stat: Some(stat) });
-                    false
-                }
-                Newcomer::Unknown => true,
-                Newcomer::Other => false,
-                Newcomer::Gone => {
-                    vanished += 1;
-                    false
-                }
-            });
-            self.vanished += vanished;
-            if born.len() == known {
-                return born;
-            }
+    /// A member was seen to lead a session. The kernel tells of that too.
+    pub(crate) fn leads_session(&mut self, stat: &Stat) {
+        if let Source::LookedFor(family) = &mut self.source {
+            family.leads_session(stat);
         }
     }
 
-    fn newcomer(&self, pid: Pid) -> Newcomer {
-        if self.family.contains(pid) {
-            return Newcomer::Other;
+    /// A member was seen to have ended; see [`Family::ended`]. The kernel tells of that too.
+    pub(crate) fn ended(&mut self, pid: Pid, start_ticks: Option<u64>, waits: bool) {
+        if let Source::LookedFor(family) = &mut self.source {
+            family.ended(pid, start_ticks, waits);
         }
-        let Ok(stat) = self.proc.stat(pid) else { return Newcomer::Gone };
-        if !self.family.contains(stat.parent) && !self.sessions.contains(&Pid(stat.session)) {
-            return Newcomer::Unknown;
+    }
+
+    fn stop_listening(&mut self) {
+        let nobody = Source::LookedFor(Family::new(self.proc.clone(), None));
+        let Source::Heard(listener) = std::mem::replace(&mut self.source, nobody) else { return };
+        let Listener { changes, thread, waker } = listener;
+        drop(waker);
+        if let Ok(family) = thread.join() {
+            self.source = Source::LookedFor(family);
         }
-        // The numbers of threads can be looked at like those of processes.
-        if self.proc.leader(pid) != Some(pid) {
-            return Newcomer::Other;
-        }
-        // The listener may have taken it in since the question above: only one of the two may report its birth.
-        if !self.family.insert(pid) {
-            return Newcomer::Other;
-        }
-        Newcomer::Ours(stat)
+        self.waiting.extend(changes.try_iter());
+        self.last_pid = None;
     }
 }
 
-enum Newcomer {
-    Ours(Stat),
-    /// Perhaps a child of a newcomer that is looked at later.
-    Unknown,
-    Other,
-    Gone,
+impl Drop for Births {
+    fn drop(&mut self) {
+        self.stop_listening();
+    }
 }
 
 impl Listener {
-    fn start(connector: Connector, proc: ProcFs, family: Family) -> Self {
+    fn start(connector: Connector, mut family: Family, proc: ProcFs) -> io::Result<Self> {
         let (sender, changes) = channel();
-        let (lost, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let thread = std::thread::Builder::new().name("births".into()).spawn({
-            let (lost, stop) = (lost.clone(), stop.clone());
-            move || {
-                let listened = listen(&connector, &proc, &family, &sender, &lost, &stop);
-                lost.fetch_or(listened.is_err(), Ordering::Relaxed);
-            }
-        });
-        Listener { changes, lost, stop, thread: thread.ok() }
+        let (waker, end) = UnixStream::pair()?;
+        let thread = std::thread::Builder::new().name("births".into()).spawn(move || {
+            // Whatever ends it, the family is in order; the caller goes on by looking around.
+            let _ = listen(&connector, &end, &proc, &mut family, &sender);
+            family
+        })?;
+        Ok(Listener { changes, thread, waker })
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
+/// Tells of changes until the other end of `end` is closed.
 fn listen(
     connector: &Connector,
+    end: &UnixStream,
     proc: &ProcFs,
-    family: &Family,
+    family: &mut Family,
     changes: &Sender<Change>,
-    lost: &AtomicBool,
-    stop: &AtomicBool,
 ) -> io::Result<()> {
-    let mut events = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        if !connector.wait(Duration::from_millis(100), &mut events)? {
-            lost.store(true, Ordering::Relaxed);
+    let mut events: Vec<Event> = Vec::new();
+    let tell = |family: &mut Family, events: &mut Vec<Event>, more: Vec<Change>| {
+        let heard = events.drain(..).filter_map(|event| family.hear(event));
+        // Nobody to tell: it ends with the next wait.
+        heard.chain(more).for_each(|change| drop(changes.send(change)));
+    };
+    loop {
+        let heard = connector.wait(end, &mut events)?;
+        tell(family, &mut events, Vec::new());
+        let mut lost = heard.lost;
+        while lost {
+            let (found, _) = family.look_around(proc.pids()?, Dead::Skip);
+            let missing = family.missing();
+            tell(family, &mut events, found);
+            // What is still waiting may tell of the missing, and of children that they had.
+            lost = !connector.take(&mut events)?;
+            tell(family, &mut events, Vec::new());
+            let given_up = family.give_up(missing);
+            tell(family, &mut events, given_up);
         }
-        for event in events.drain(..) {
-            let Some(change) = change(event, proc, family) else { continue };
-            if changes.send(change).is_err() {
-                return Ok(());
-            }
+        if heard.over {
+            return Ok(());
         }
-    }
-    Ok(())
-}
-
-fn change(event: Event, proc: &ProcFs, family: &Family) -> Option<Change> {
-    match event {
-        Event::Fork { parent, child, at_ns } => {
-            (family.contains(parent) && family.insert(child)).then_some(())?;
-            Some(Change::Born { pid: child, parent, at_ns: Some(at_ns), stat: proc.stat(child).ok() })
-        }
-        Event::Exec { pid } if family.contains(pid) => {
-            Some(Change::Command { pid, command: proc.command(pid)? })
-        }
-        Event::Exit { pid, status, at_ns } if family.contains(pid) => {
-            let stat = proc.stat(pid).ok();
-            // Its first thread has ended, others go on.
-            stat.as_ref().is_none_or(|stat| stat.threads <= 1).then_some(())?;
-            family.remove(pid);
-            let stat = stat.filter(Stat::is_dead);
-            Some(Change::Ended { pid, at_ns, status: shell_status(status), stat })
-        }
-        _ => None,
     }
 }

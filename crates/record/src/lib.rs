@@ -13,7 +13,8 @@
 //! | [`session`] | a recording from start to end |
 //! | [`schedule`] | when to look |
 //! | [`budget`] | how often what is dear may be taken |
-//! | `births` | who is born into the tree and who ends |
+//! | `family` | who belongs to the tree |
+//! | `births` | learning who is born into it and who ends |
 //! | `tree` | the members, their samples and accounts |
 //! | `deep` | PSS and the census, on a thread of their own |
 //! | `ops` | what is to be written, and the thread that writes it |
@@ -25,6 +26,7 @@ pub mod budget;
 mod census;
 mod deep;
 pub mod error;
+mod family;
 mod ops;
 pub mod progress;
 pub mod provenance;

@@ -1,6 +1,6 @@
 //! A recording from start to end: what is recorded, when it ends, and what is told meanwhile.
 
-use crate::births::{Births, Family};
+use crate::births::Births;
 use crate::budget::{Budget, Work};
 use crate::deep::{Deep, Done, Job};
 use crate::ops::{Op, Out};
@@ -115,7 +115,7 @@ pub fn record(
     };
     signal::survive_file_size_limit();
     let requests = Requests::take_over().map_err(Error::Start)?;
-    let mut session = Session::new(writer, keeper, connector, requests, options)?;
+    let mut session = Session::new(writer, keeper, &roots, connector, requests, options)?;
     session.adopt(&roots)?;
     let reason = session.run(observe);
     session.finish(reason, observe)
@@ -182,6 +182,7 @@ impl<'a> Session<'a> {
     fn new(
         writer: Writer,
         keeper: Option<Keeper>,
+        roots: &[Pid],
         connector: Option<Connector>,
         requests: Requests,
         options: &'a Options,
@@ -189,12 +190,8 @@ impl<'a> Session<'a> {
         let proc = ProcFs::default();
         let started_ns = writer.recording().started_monotonic_ns;
         let first = writer.next_process()?;
-        let family = Family::default();
-        if let Some(keeper) = &keeper {
-            // Before anyone listens: the command is a child of the keeper.
-            family.insert(keeper.pid());
-        }
-        let births = Births::new(proc.clone(), family.clone(), connector);
+        let keeper_pid = keeper.as_ref().map(Keeper::pid);
+        let births = Births::new(proc.clone(), keeper_pid, roots, connector).map_err(Error::Start)?;
         let mut pending: Vec<Op> =
             provenance::machine().into_iter().map(|(name, value)| Op::Provenance(name, value)).collect();
         let fact = |name: &str, value: String| Op::Provenance(name.to_owned(), value);
@@ -205,12 +202,11 @@ impl<'a> Session<'a> {
             "processes_heard_of",
             (if births.hears_all() { "all" } else { "looked for" }).to_owned(),
         ));
-        let keeper_pid = keeper.as_ref().map(Keeper::pid);
         let now = Instant::now();
         Ok(Session {
             options,
             out: Out::start(writer, options.run, options.max_bytes).map_err(Error::Start)?,
-            tree: Tree::new(proc.clone(), births, family, first, options.run, keeper_pid, started_ns),
+            tree: Tree::new(proc.clone(), births, first, options.run, keeper_pid, started_ns),
             deep: Deep::start(proc, started_ns).map_err(Error::Start)?,
             keeper,
             root: None,
@@ -244,7 +240,7 @@ impl<'a> Session<'a> {
 
     fn adopt(&mut self, roots: &[Pid]) -> Result<()> {
         let now = self.now_ns();
-        self.tree.adopt(roots, now, &mut self.pending);
+        self.tree.take_in(now, &mut self.pending);
         if self.keeper.is_none() {
             if self.tree.members.is_empty() {
                 let pid = roots.first().copied().unwrap_or(Pid(0));
@@ -313,7 +309,7 @@ impl<'a> Session<'a> {
                 }
                 Report::Started(pid) => {
                     let now = self.now_ns();
-                    self.tree.adopt_newborn(pid, now, &mut self.pending);
+                    self.tree.started(pid, now, &mut self.pending);
                     self.describe_root(Some(pid));
                     if self.stopping.is_some() {
                         // It was asked to end before there was anybody to ask.
@@ -326,7 +322,7 @@ impl<'a> Session<'a> {
                         self.progress.command_status = Some(ended.status);
                     }
                     let now = self.now_ns();
-                    self.tree.reaped(&ended, now);
+                    self.tree.reaped(&ended, now, &mut self.pending);
                 }
                 Report::Empty => self.tree_is_empty = true,
             }
@@ -527,7 +523,8 @@ impl<'a> Session<'a> {
         let time_ns = self.now_ns();
         self.tree.look(time_ns, &mut self.pending);
         let left_running = self.tree.members.len();
-        self.tree.close_all(time_ns, &mut self.pending);
+        let started_ns = self.started_ns;
+        self.tree.close_all(|| monotonic_ns() - started_ns, &mut self.pending);
         self.account(time_ns);
         self.flush();
         match self.keeper.take() {

@@ -40,6 +40,8 @@ CREATE TABLE process (
     runtime        TEXT,                                -- Ruby and allocator, as found in its memory
     note           TEXT                                 -- what could not be read, and why
 );
+-- A process has one row.
+CREATE UNIQUE INDEX process_identity ON process (ifnull(run, 0), pid, start_ticks);
 
 CREATE TABLE sample (
     time_ns      INTEGER NOT NULL,

@@ -1,0 +1,66 @@
+//! A process of the tree.
+
+use crate::ops::Op;
+use unbloat_process::Pid;
+use unbloat_process::stat::Stat;
+use unbloat_process::watch::Watched;
+use unbloat_store::{ProcessId, Sample};
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) id: ProcessId,
+    pub(crate) command: String,
+    /// `None`: it had ended before it could be read.
+    pub(crate) last: Option<Stat>,
+    pub(super) parent: Pid,
+    pub(super) watched: Watched,
+    pub(super) peak_rss_bytes: u64,
+    pub(super) samples: u64,
+    /// CPU of its children up to which their accounts are closed, in clock ticks (user, system).
+    pub(super) accounted: (u64, u64),
+    /// Children that have ended and that it has not waited for yet.
+    pub(super) unreaped: u32,
+}
+
+impl Member {
+    /// With the pid it names the process for good.
+    pub(super) fn start_ticks(&self) -> Option<u64> {
+        self.last.as_ref().map(|last| last.start_ticks)
+    }
+
+    pub(super) fn rename(&mut self, command: String, ops: &mut Vec<Op>) {
+        if command != self.command {
+            ops.push(Op::Command(self.id, command.clone()));
+            self.command = command;
+        }
+    }
+
+    /// By how much the CPU of its children has grown since the last time (user, system ticks).
+    pub(super) fn account(&mut self) -> Option<(u64, u64)> {
+        let last = self.last.as_ref()?;
+        let now = (last.children_user_ticks, last.children_system_ticks);
+        let before = std::mem::replace(&mut self.accounted, now);
+        Some((now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)))
+    }
+
+    pub(super) fn sample(&mut self, time_ns: i64, stat: &Stat, ticks_per_second: f64) -> Sample {
+        self.samples += 1;
+        self.peak_rss_bytes = self.peak_rss_bytes.max(stat.rss_bytes);
+        sample(self.id, time_ns, stat, ticks_per_second)
+    }
+}
+
+/// A sample from what `stat` says.
+pub(crate) fn sample(process: ProcessId, time_ns: i64, stat: &Stat, ticks_per_second: f64) -> Sample {
+    Sample {
+        time_ns,
+        process,
+        rss_bytes: Some(stat.rss_bytes),
+        minor_faults: Some(stat.minor_faults),
+        major_faults: Some(stat.major_faults),
+        user_s: Some(stat.user_ticks as f64 / ticks_per_second),
+        system_s: Some(stat.system_ticks as f64 / ticks_per_second),
+        threads: Some(stat.threads),
+        ..Sample::default()
+    }
+}
