@@ -17,6 +17,8 @@ use crate::glibc::Glibc;
 use crate::model::AllocatorKind;
 use std::ops::Range;
 use std::path::Path;
+#[cfg(target_arch = "x86_64")]
+use std::time::Duration;
 use unbloat_process::elf::first_mappings;
 use unbloat_process::{Image, Mapping, Maps, Pid};
 
@@ -64,6 +66,10 @@ pub enum Unsupported {
 /// jemalloc's).
 const GLIBC_STACK: u64 = 16 << 10;
 const OTHER_STACK: u64 = 64 << 10;
+
+/// How long a call is attended where that keeps a deadline exactly: some 5,000 system calls on an idle machine.
+#[cfg(target_arch = "x86_64")]
+const ATTENDANCE: Duration = Duration::from_millis(100);
 
 /// A call that gives memory back.
 #[derive(Debug)]
@@ -171,7 +177,8 @@ impl Release {
         forbidden: Vec<Range<u64>>,
     ) -> Self {
         let stack_bytes = if glibc.is_some() { GLIBC_STACK } else { OTHER_STACK };
-        let call = Call { function, arguments: how.arguments.to_vec(), stack_bytes, forbidden };
+        let arguments = how.arguments.to_vec();
+        let call = Call { function, arguments, stack_bytes, forbidden, attendance: ATTENDANCE };
         Release { libc, glibc, call }
     }
 

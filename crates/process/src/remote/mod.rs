@@ -16,16 +16,28 @@
 //! | `stack` | whether its stack can carry a call |
 //! | `footholds` | places in the target's libc that the chain leads through |
 //! | `xstate`, `frame` | the bytes of the chain |
-//! | `run` | borrowing a thread and giving it back |
+//! | `call` | what a caller says of a call, and what it is told |
+//! | `host` | finding a thread, until there is one or the time is over |
+//! | `borrow` | borrowing one thread, step by step |
+//! | `found` | a stopped thread as it was found, and its way back |
+//! | `rest` | what is left of its timeout |
+//! | `errand` | the chain for one thread, and what starts it |
+//! | `over` | the time of the call |
 //! | `refusal` | why a thread or a process is left alone |
 //!
 //! x86-64 only. `docs/method/trim.md` goes through every moment at which Unbloat can be killed.
 
+mod borrow;
+mod call;
+mod errand;
 mod footholds;
+mod found;
 mod frame;
+mod host;
+mod over;
 mod preflight;
 mod refusal;
-mod run;
+mod rest;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -34,10 +46,11 @@ mod tracee;
 mod wait;
 mod xstate;
 
+pub use call::{Argument, Borrowed, Call, Verdict};
 pub use footholds::{Footholds, UnknownLibc};
+pub use host::Host;
 pub use preflight::check as preflight;
 pub use refusal::{Refusal, Unfit};
-pub use run::{Argument, Borrowed, Call, Host, Verdict};
 
 /// Called after everything that is done to a thread: each is a moment at which Unbloat may be killed, and the tests
 /// kill it at every one.

@@ -3,18 +3,23 @@
 #![allow(unsafe_code)] // two system calls that no crate wraps
 
 use super::refusal::Refusal;
+use super::threads;
 use crate::{Error, Pid};
 use nix::libc;
 use std::fs;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 
+/// `SECCOMP_MODE_STRICT`: only `read`, `write`, `exit` and `rt_sigreturn`; anything else kills.
+const SECCOMP_STRICT: i32 = 1;
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Refuses processes in which nothing is called, whatever its threads do.
 ///
-/// `trusted`: the user takes responsibility for the host's init and for system call filters (`--yes`).
+/// `trusted`: the user takes responsibility for the host's init and for system call filters (`--yes`). Strict seccomp, which
+/// kills for any call of the chain's, stays refused.
 ///
 /// # Errors
 /// The reason.
@@ -32,8 +37,19 @@ pub fn check(pid: Pid, trusted: bool) -> Result<(), Refusal> {
     if status.number("PPid:").is_some_and(|parent| share_memory(pid, Pid(parent))) {
         return Err(Refusal::SharedMemory);
     }
-    if !trusted && !filter_is_ours(pid, &status)? {
-        return Err(Refusal::Seccomp);
+    if is_frozen(pid) {
+        return Err(Refusal::Frozen);
+    }
+    // Each thread may have restricted itself.
+    let ours = Status::of(Pid::this())?;
+    for tid in threads::of(pid)? {
+        let Ok(thread) = Status::of_thread(pid, tid) else { continue };
+        match thread.number("Seccomp:") {
+            None | Some(0) => {}
+            Some(SECCOMP_STRICT) => return Err(Refusal::SeccompStrict),
+            Some(_) if trusted || is_filter_of(&thread, &ours) && same_namespace(pid) => {}
+            Some(_) => return Err(Refusal::Seccomp),
+        }
     }
     Ok(())
 }
@@ -47,25 +63,59 @@ impl Status {
         Ok(Status(text))
     }
 
+    fn of_thread(pid: Pid, tid: i32) -> std::io::Result<Self> {
+        fs::read_to_string(pid.proc(&format!("task/{tid}/status"))).map(Status)
+    }
+
     fn number(&self, name: &str) -> Option<i32> {
         self.0.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
     }
 }
 
-/// Whether a system call filter, if there is one, is the one that Unbloat itself lives under: the same number of
-/// filters in the same PID namespace, as in a container whose runtime filters all of its processes. Unbloat makes the
-/// calls in question itself, and would not be here if they killed.
-fn filter_is_ours(pid: Pid, status: &Status) -> Result<bool, Error> {
-    let filters = |status: &Status| (status.number("Seccomp:"), status.number("Seccomp_filters:"));
-    if status.number("Seccomp:").unwrap_or(0) == 0 {
-        return Ok(true);
-    }
-    let same = filters(status) == filters(&Status::of(Pid::this())?);
-    Ok(same && namespace("/proc/self/ns/pid") == namespace(&format!("/proc/{pid}/ns/pid")))
+/// Whether a system call filter is the one that Unbloat itself lives under: the same number of filters in the same PID
+/// namespace, as in a container whose runtime filters all of its processes. Unbloat makes the calls in question itself,
+/// and would not be here if they killed.
+fn is_filter_of(thread: &Status, ours: &Status) -> bool {
+    ["Seccomp:", "Seccomp_filters:"].iter().all(|name| thread.number(name) == ours.number(name))
+}
+
+fn same_namespace(pid: Pid) -> bool {
+    namespace("/proc/self/ns/pid") == namespace(&format!("/proc/{pid}/ns/pid"))
 }
 
 fn namespace(path: &str) -> Option<String> {
     Some(fs::read_link(path).ok()?.to_str()?.to_owned())
+}
+
+/// Whether the process's control group is frozen, as far as Unbloat sees the control groups (`docker pause`, `cgroup.freeze`,
+/// the freezer of version 1). Its threads would take up the call when they are thawed, whenever that is.
+fn is_frozen(pid: Pid) -> bool {
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let mounts = read(Path::new("/proc/self/mounts"));
+    let mounted_at = |kind: &str, option: &str| {
+        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find_map(|fields| match fields[..] {
+            [_, at, fs, options, ..]
+                if fs == kind && (option.is_empty() || options.split(',').any(|o| o == option)) =>
+            {
+                Some(PathBuf::from(at))
+            }
+            _ => None,
+        })
+    };
+    read(&pid.proc("cgroup")).lines().any(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            return false;
+        };
+        let path = path.trim_start_matches('/');
+        if controllers.is_empty() {
+            let group = mounted_at("cgroup2", "").map(|at| at.join(path).join("cgroup.events"));
+            return group.is_some_and(|events| read(&events).lines().any(|line| line == "frozen 1"));
+        }
+        controllers == "freezer"
+            && mounted_at("cgroup", "freezer")
+                .is_some_and(|at| read(&at.join(path).join("freezer.state")).trim() == "FROZEN")
+    })
 }
 
 /// Whether two processes have one address space (`kcmp(2)`, `KCMP_VM`). A kernel without the call: no.

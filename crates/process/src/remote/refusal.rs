@@ -9,6 +9,9 @@ pub enum Unfit {
     /// It is no longer where `/proc` showed it.
     #[error("a thread woke up just then")]
     Woke,
+    /// The kernel does not stop it for a tracer.
+    #[error("a thread does not stop: its cgroup is frozen, or the machine is very busy")]
+    NotStopping,
     /// Its process is stopped by job control.
     #[error("the process is stopped (SIGSTOP, Ctrl-Z); let it go on with SIGCONT")]
     Stopped,
@@ -88,6 +91,12 @@ pub enum Refusal {
          futex, tgkill and rt_sigreturn"
     )]
     Seccomp,
+    /// Strict mode.
+    #[error("seccomp's strict mode would kill it for returning memory")]
+    SeccompStrict,
+    /// Its control group.
+    #[error("its control group is frozen (docker pause); let it go on first")]
+    Frozen,
     /// This machine.
     #[error(
         "the kernel's signal frames have no extended state on this machine, so a thread cannot be restored"

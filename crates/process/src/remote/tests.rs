@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use super::threads;
+use super::wait::SystemCall;
 use super::{Borrowed, Call, Footholds, Host, Refusal, Verdict};
 use crate::{Image, LiveMemory, Mapping, Maps, Pid, elf};
 use std::process::{Command, ExitStatus};
@@ -29,10 +31,22 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Starts a program and waits until it is blocked: it says `ready` just before.
 fn start(arguments: &[&str]) -> Target {
     let target = Target::start_ready(Command::new(WAITS.path()).args(arguments));
-    std::thread::sleep(Duration::from_millis(150)); // it says `ready` before it waits
+    let _ = blocked_in(target.pid());
     target
+}
+
+/// The known system call that a program's main thread is blocked in.
+fn blocked_in(pid: i32) -> SystemCall {
+    loop {
+        let position = threads::position(Pid(pid), pid).unwrap();
+        if let Some(call) = position.map(|position| position.call).filter(|call| call.known().is_some()) {
+            return call;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Places in libc from its first mapping on: the tests' own libc is that of the targets, so it is searched once.
@@ -99,12 +113,41 @@ impl Ready {
         Ready { pid, memory, maps, footholds, malloc_trim: base + libc.malloc_trim }
     }
 
-    fn call(&self, check: impl FnMut() -> Verdict) -> Result<Borrowed, Refusal> {
-        let call =
-            Call { function: self.malloc_trim, arguments: vec![], stack_bytes: 16 << 10, forbidden: vec![] };
+    fn call(&self, attendance: Duration, check: impl FnMut() -> Verdict) -> Result<Borrowed, Refusal> {
+        let call = Call {
+            function: self.malloc_trim,
+            arguments: vec![],
+            stack_bytes: 16 << 10,
+            forbidden: vec![],
+            attendance,
+        };
         let host = Host { pid: self.pid, memory: &self.memory, maps: &self.maps, footholds: &self.footholds };
         host.call(&call, Duration::from_secs(1), check)
     }
+}
+
+/// Long enough for any call here on any machine; and not at all.
+const TO_THE_END: Duration = Duration::from_secs(100);
+const NOT_ATTENDED: Duration = Duration::ZERO;
+
+/// Whether the program's wait was over before its thread could be borrowed, as happens on a very busy machine.
+fn came_too_late(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::NoSafePoint { .. } | Refusal::Ended | Refusal::Process(_))
+}
+
+/// A program of a kind whose thread has been borrowed some times in its one wait.
+fn borrowed(kind: &str, times: usize, attendance: Duration) -> Target {
+    for _ in 0..20 {
+        let target = start(&[kind, "altstack", "heap"]);
+        let ready = Ready::of(target.pid(), &LIBC);
+        let calls = (0..times).try_for_each(|_| ready.call(attendance, || Verdict::Safe).map(drop));
+        match calls {
+            Ok(()) => return target,
+            Err(refusal) if came_too_late(&refusal) => {}
+            Err(refusal) => panic!("{kind}: {refusal}"),
+        }
+    }
+    panic!("{kind}: its wait was over each time before its thread could be borrowed {times} times");
 }
 
 /// What the program says of its wait.
@@ -157,10 +200,10 @@ fn assert_undisturbed(kind: &str, result: i64, handled: u8, seen: &Outcome, how:
     let expected = format!("errno=77 registers=ok mask=ok handled={handled} stack=ok");
     assert_eq!(seen.rest, expected, "{kind}, {how}: {seen:?}");
     // What ends the wait comes after 1.5 s, and was started a little before it; a timeout of its own never comes early.
-    // Late by what a busy machine adds.
+    // How late it comes is the scheduler's business: at a load of 25 a single step takes 50 ms.
     let of_its_own = ["timeout", "until", "sleep"].iter().any(|word| kind.contains(word));
     let earliest = if of_its_own { 1499 } else { 1200 };
-    assert!((earliest..6000).contains(&seen.milliseconds), "{kind}, {how}: {seen:?}");
+    assert!(seen.milliseconds >= earliest, "{kind}, {how}: {seen:?}");
 }
 
 /// A call that the kernel goes on with by `restart_syscall` does not show its number any more, unless the code before it
@@ -177,12 +220,7 @@ fn every_wait_goes_on_as_if_nothing_had_happened() {
         std::thread::scope(|scope| {
             for &(kind, result, handled) in kinds {
                 scope.spawn(move || {
-                    let mut target = start(&[kind, "altstack", "heap"]);
-                    let ready = Ready::of(target.pid(), &LIBC);
-                    for _ in 0..times_of(kind) {
-                        let borrowed = ready.call(|| Verdict::Safe);
-                        borrowed.unwrap_or_else(|refusal| panic!("{kind}: {refusal}"));
-                    }
+                    let mut target = borrowed(kind, times_of(kind), TO_THE_END);
                     assert_undisturbed(kind, result, handled, &outcome(&mut target), "borrowed");
                 });
             }
@@ -190,11 +228,30 @@ fn every_wait_goes_on_as_if_nothing_had_happened() {
     }
 }
 
+/// The kernel has forgotten its deadline then: the call is made again with what is left.
+#[test]
+fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout() {
+    let _alone = alone();
+    std::thread::scope(|scope| {
+        for (kind, result) in
+            [("poll-timeout", 0), ("nanosleep", 0), ("nanosleep-rest", 0), ("futex-timeout", -110)]
+        {
+            scope.spawn(move || {
+                let mut target = borrowed(kind, 2, NOT_ATTENDED);
+                if kind == "poll-timeout" {
+                    assert!(blocked_in(target.pid()).arguments[2] < 1500, "its whole timeout again");
+                }
+                assert_resumed(kind, result, 0, outcome(&mut target), "not attended");
+            });
+        }
+    });
+}
+
 /// Runs the call in a process of its own, which dies after `moments` moments.
-fn killed_after(moments: i64, pid: i32) -> ExitStatus {
+fn killed_after(moments: i64, pid: i32, attendance: Duration) -> ExitStatus {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "remote::tests::the_killed_one", "--test-threads=1", "--quiet"])
-        .env(KILLED, format!("{moments} {pid} {}", LIBC.to_text()))
+        .env(KILLED, format!("{moments} {pid} {} {}", attendance.as_secs(), LIBC.to_text()))
         .stdout(std::process::Stdio::null())
         .status()
         .unwrap()
@@ -207,45 +264,56 @@ fn the_killed_one() {
     let mut words = orders.split(' ');
     let moments = words.next().unwrap().parse().unwrap();
     let pid = words.next().unwrap().parse().unwrap();
+    let attendance = Duration::from_secs(words.next().unwrap().parse().unwrap());
     let ready = Ready::of(pid, &Libc::from_words(words));
     MOMENTS_LEFT.store(moments, Ordering::Relaxed);
-    ready.call(|| Verdict::Safe).unwrap();
+    match ready.call(attendance, || Verdict::Safe) {
+        Err(refusal) if came_too_late(&refusal) => std::process::exit(TOO_LATE),
+        called => called.unwrap(),
+    };
 }
 
-/// The two things that a kill may show; `docs/method/trim.md` says why.
-fn assert_after_kill(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {
+/// The exit status of a killed one that came too late to do anything.
+const TOO_LATE: i32 = 75;
+
+/// The two things that may show when the kernel has not resumed the wait by itself; `docs/method/trim.md` says why.
+fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {
     if kind.starts_with("epoll") && seen.result == -4 {
         return; // as after SIGSTOP and SIGCONT
     }
-    if ["nanosleep", "futex-timeout"].contains(&kind) {
-        // A register that held the timeout's address: dead in libc, where alone such a thread is borrowed.
+    if ["poll-timeout", "nanosleep", "nanosleep-rest", "futex-timeout"].contains(&kind) {
+        // A register that held the timeout or its address: dead in libc, where alone such a thread is borrowed.
         seen.rest = seen.rest.replace("registers=arguments", "registers=ok");
     }
     assert_undisturbed(kind, result, handled, &seen, how);
 }
 
-fn kill_at_every_moment(kind: &str, result: i64, handled: u8) {
-    let _alone = alone();
+/// Has Unbloat killed at a moment of borrowing the thread of a new program; false if it came to its end before.
+fn kill_at(moment: i64, kind: &str, result: i64, handled: u8, attendance: Duration) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
+    loop {
+        let mut target = start(&[kind, "altstack"]);
+        let status = killed_after(moment, target.pid(), attendance);
+        if status.code() == Some(TOO_LATE) {
+            continue;
+        }
+        assert_resumed(kind, result, handled, outcome(&mut target), &format!("killed at moment {moment}"));
+        assert!(status.success() || status.signal() == Some(9), "{status}");
+        return status.signal() == Some(9);
+    }
+}
+
+fn kill_at_every_moment(kind: &str, result: i64, handled: u8, attendance: Duration) {
     const AT_ONCE: i64 = 8;
+    let _alone = alone();
     for first in (1..).step_by(AT_ONCE as usize) {
-        let survived = std::thread::scope(|scope| {
+        let killed = std::thread::scope(|scope| {
             let runs: Vec<_> = (first..first + AT_ONCE)
-                .map(|moment| {
-                    scope.spawn(move || {
-                        let mut target = start(&[kind, "altstack"]);
-                        let status = killed_after(moment, target.pid());
-                        let seen = outcome(&mut target);
-                        let how = format!("killed at moment {moment}");
-                        assert_after_kill(kind, result, handled, seen, &how);
-                        assert!(status.success() || status.signal() == Some(9), "{status}");
-                        status.success()
-                    })
-                })
+                .map(|moment| scope.spawn(move || kill_at(moment, kind, result, handled, attendance)))
                 .collect();
-            runs.into_iter().map(|run| run.join().unwrap()).filter(|&survived| survived).count()
+            runs.into_iter().map(|run| run.join().unwrap()).filter(|&killed| killed).count()
         });
-        if survived == AT_ONCE as usize {
+        if killed == 0 {
             assert!(first > AT_ONCE, "no kill hit");
             return;
         }
@@ -254,47 +322,66 @@ fn kill_at_every_moment(kind: &str, result: i64, handled: u8) {
 
 #[test]
 fn killed_at_any_moment_a_read_goes_on() {
-    kill_at_every_moment("read", 1, 0);
+    kill_at_every_moment("read", 1, 0, TO_THE_END);
 }
 
 #[test]
 fn killed_at_any_moment_a_pause_goes_on() {
-    kill_at_every_moment("pause", -4, 1);
+    kill_at_every_moment("pause", -4, 1, TO_THE_END);
 }
 
 #[test]
 fn killed_at_any_moment_a_sleep_ends_in_time() {
-    kill_at_every_moment("nanosleep", 0, 0);
+    kill_at_every_moment("nanosleep", 0, 0, TO_THE_END);
 }
 
 #[test]
 fn killed_at_any_moment_a_futex_times_out_in_time() {
-    kill_at_every_moment("futex-timeout", -110, 0);
+    kill_at_every_moment("futex-timeout", -110, 0, TO_THE_END);
+}
+
+#[test]
+fn killed_at_any_moment_a_futex_that_is_not_attended_times_out_in_time() {
+    kill_at_every_moment("futex-timeout", -110, 0, NOT_ATTENDED);
 }
 
 #[test]
 fn killed_at_any_moment_an_epoll_wait_times_out_in_time() {
-    kill_at_every_moment("epoll-timeout", 0, 0);
+    kill_at_every_moment("epoll-timeout", 0, 0, TO_THE_END);
+}
+
+/// Calls in a program that waits, with a new one if its wait was over too early; `done` says what a call came to.
+fn until_in_time<T>(kind: &str, mut done: impl FnMut(&mut Target, &Ready) -> Option<T>) -> T {
+    let mut tries = (0..20).filter_map(|_| {
+        let mut target = start(&[kind]);
+        let ready = Ready::of(target.pid(), &LIBC);
+        done(&mut target, &ready)
+    });
+    tries.next().unwrap_or_else(|| panic!("{kind}: its wait was over too early each time"))
 }
 
 #[test]
 fn a_busy_check_leaves_the_thread_alone_and_is_tried_again() {
     let _alone = alone();
-    let mut target = start(&["epoll-timeout"]);
-    let mut asked = 0;
-    let borrowed = Ready::of(target.pid(), &LIBC).call(|| {
-        asked += 1;
-        if asked < 5 { Verdict::Busy("a test says so") } else { Verdict::Safe }
+    until_in_time("epoll-timeout", |target, ready| {
+        let mut asked = 0;
+        let borrowed = ready.call(TO_THE_END, || {
+            asked += 1;
+            if asked < 5 { Verdict::Busy("a test says so") } else { Verdict::Safe }
+        });
+        assert!(borrowed.ok()?.retries >= 4);
+        assert_eq!(asked, 5);
+        assert_undisturbed("epoll-timeout", 0, 0, &outcome(target), "four times sent back");
+        Some(())
     });
-    assert_eq!((asked, borrowed.unwrap().retries), (5, 4));
-    assert_undisturbed("epoll-timeout", 0, 0, &outcome(&mut target), "four times sent back");
 }
 
 #[test]
 fn a_check_that_never_agrees_ends_with_a_sentence() {
     let _alone = alone();
-    let target = start(&["pause"]);
-    let refusal = Ready::of(target.pid(), &LIBC).call(|| Verdict::Busy("a lock is held")).unwrap_err();
-    assert!(matches!(refusal, Refusal::NoSafePoint { .. }));
-    assert!(refusal.to_string().contains("a lock is held"), "{refusal}");
+    until_in_time("pause", |_, ready| {
+        let refusal = ready.call(TO_THE_END, || Verdict::Busy("a lock is held")).unwrap_err();
+        assert!(matches!(refusal, Refusal::NoSafePoint { .. }));
+        refusal.to_string().contains("a lock is held").then_some(())
+    });
 }

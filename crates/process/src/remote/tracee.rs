@@ -10,6 +10,7 @@ use super::moment;
 use nix::errno::Errno;
 use nix::libc::{self, c_void, user_regs_struct as Registers};
 use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::Pid as NixPid;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
@@ -41,6 +42,7 @@ pub(super) enum Stop {
 pub(super) struct Tracee {
     tid: NixPid,
     attached: bool,
+    news: News,
     _here: PhantomData<*const ()>,
 }
 
@@ -53,9 +55,10 @@ impl Tracee {
     /// Attaches to a thread, which goes on running.
     pub(super) fn seize(tid: i32) -> nix::Result<Self> {
         let tid = NixPid::from_raw(tid);
+        let news = News::expect();
         ptrace::seize(tid, Options::PTRACE_O_TRACESYSGOOD)?;
         moment();
-        Ok(Tracee { tid, attached: true, _here: PhantomData })
+        Ok(Tracee { tid, attached: true, news, _here: PhantomData })
     }
 
     /// Asks the thread to stop.
@@ -77,11 +80,10 @@ impl Tracee {
                 moment();
                 return Ok(Some(self.stop_of(status)));
             }
-            match start.elapsed() {
-                waited if waited > patience => return Ok(None),
-                waited if waited < Duration::from_millis(1) => std::thread::yield_now(),
-                waited => std::thread::sleep((waited / 20).min(Duration::from_millis(1))),
+            if start.elapsed() > patience {
+                return Ok(None);
             }
+            self.news.wait();
         }
     }
 
@@ -201,6 +203,42 @@ impl Drop for Tracee {
         };
         // SAFETY: no memory is passed. An error means that the thread is gone.
         let _ = unsafe { self.request(libc::PTRACE_DETACH, std::ptr::null_mut(), signal_number(signal)) };
+    }
+}
+
+/// Hearing of a stop at once, by the `SIGCHLD` that the kernel sends to a tracer.
+///
+/// A tracer that asks again and again uses up its share of a busy processor before the thread has stopped; one that
+/// sleeps is woken and runs next. The signal is blocked in this thread, so that it is kept even if it is ignored. One
+/// that another thread of Unbloat takes, or that a parent made us ignore, is made up for by asking once a millisecond.
+#[derive(Debug)]
+struct News {
+    blocked_before: SigSet,
+}
+
+impl News {
+    fn expect() -> Self {
+        let blocked_before = Self::signal().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        News { blocked_before: blocked_before.unwrap_or_else(|_| SigSet::empty()) }
+    }
+
+    fn signal() -> SigSet {
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGCHLD);
+        set
+    }
+
+    fn wait(&self) {
+        let (set, at_most) = (Self::signal(), libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 });
+        // SAFETY: set and timeout are ours and outlive the call; it may be told nothing about the signal.
+        unsafe { libc::sigtimedwait(set.as_ref(), std::ptr::null_mut(), &raw const at_most) };
+    }
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        // It fails for no set that the kernel gave.
+        let _ = self.blocked_before.thread_set_mask();
     }
 }
 

@@ -1,0 +1,113 @@
+//! What is left of a thread's relative timeout.
+//!
+//! For some waits the kernel keeps the deadline in the thread, where nobody can read it, and forgets it at the first
+//! signal return. What is left is known from the kernel then (`nanosleep` writes it for the caller), or else from how
+//! long the thread has slept. The wait may end late by what that does not know; it never ends early.
+
+use super::host::Failure;
+use super::refusal::Unfit;
+use super::threads::{self, Blocked};
+use super::wait::{Resumption, Timeout, milliseconds_up};
+use crate::{LiveMemory, Memory, Pid};
+use nix::libc::user_regs_struct as Registers;
+use std::time::{Duration, Instant};
+
+/// What was left of a timeout at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    timeout: Timeout,
+    left: Duration,
+    at: Instant,
+}
+
+impl Rest {
+    /// What is left for a blocked thread; `None` if the same arguments mean the same again. Ask before it is stopped.
+    ///
+    /// # Errors
+    /// The kernel forgets the timeout when it interrupts the call, and does not say how long the thread has slept.
+    pub(super) fn of(pid: Pid, memory: &LiveMemory, blocked: &Blocked) -> Result<Option<Self>, Failure> {
+        let (timeout, kernel_knows) = match blocked.known.resumption {
+            Resumption::SameCall => return Ok(None),
+            Resumption::KernelDeadline(timeout) => (timeout, true),
+            Resumption::Forgotten(timeout) => (timeout, false),
+        };
+        let arguments = &blocked.call.arguments;
+        let whole = match timeout {
+            Timeout::Milliseconds(index) => Some(Duration::from_millis(arguments[index] & 0x7fff_ffff)),
+            Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _) => {
+                timespec(memory, arguments[index])
+            }
+        };
+        let whole = whole.ok_or(Unfit::TimeoutUnknown)?;
+        let slept = threads::asleep_for(pid, blocked.tid);
+        // After it: time that passed meanwhile must not be counted twice.
+        let at = Instant::now();
+        let left = match slept.and_then(|slept| whole.checked_sub(slept)) {
+            Some(left) => left,
+            // A thread that has been interrupted before has a rest that is shorter than this: late, never early.
+            None if kernel_knows => whole,
+            None => return Err(Unfit::TimeoutUnknown.into()),
+        };
+        Ok(Some(Rest { timeout, left, at }))
+    }
+
+    /// Takes over what the kernel has written for the caller when it interrupted the call.
+    pub(super) fn learn(&mut self, memory: &LiveMemory, blocked: &Blocked) {
+        if let Timeout::TimespecWithRest(_, written) = self.timeout
+            && let Some(left) = timespec(memory, blocked.call.arguments[written])
+        {
+            (self.left, self.at) = (left, Instant::now());
+        }
+    }
+
+    /// What is left now.
+    fn now(&self) -> Duration {
+        self.left.saturating_sub(self.at.elapsed())
+    }
+
+    /// The bytes of a `struct timespec`, if that is how the call takes it.
+    pub(super) fn as_timespec(&self) -> Option<[u8; 16]> {
+        if matches!(self.timeout, Timeout::Milliseconds(_)) {
+            return None;
+        }
+        let left = self.now();
+        let mut bytes = [0; 16];
+        let (seconds, nanoseconds) = bytes.split_at_mut(8);
+        seconds.copy_from_slice(&left.as_secs().to_le_bytes());
+        nanoseconds.copy_from_slice(&u64::from(left.subsec_nanos()).to_le_bytes());
+        Some(bytes)
+    }
+
+    /// Puts what is left into the call's argument: itself, or the address of a `timespec` that holds it.
+    pub(super) fn put_into(&self, registers: &mut Registers, timespec_at: Option<u64>) {
+        match (self.timeout, timespec_at) {
+            (Timeout::Milliseconds(index), _) => *register(registers, index) = milliseconds_up(self.now()),
+            (Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _), Some(address)) => {
+                *register(registers, index) = address;
+            }
+            (Timeout::Timespec(_) | Timeout::TimespecWithRest(..), None) => {}
+        }
+    }
+}
+
+fn register(registers: &mut Registers, index: usize) -> &mut u64 {
+    let r = registers;
+    match index {
+        0 => &mut r.rdi,
+        1 => &mut r.rsi,
+        2 => &mut r.rdx,
+        3 => &mut r.r10,
+        4 => &mut r.r8,
+        _ => &mut r.r9,
+    }
+}
+
+/// Reads a `struct timespec` of the target.
+fn timespec(memory: &LiveMemory, address: u64) -> Option<Duration> {
+    let mut bytes = [0; 16];
+    memory.read(address, &mut bytes).ok()?;
+    let (seconds, nanoseconds) = bytes.split_at(8);
+    let seconds = u64::from_le_bytes(seconds.try_into().ok()?);
+    let nanoseconds = u64::from_le_bytes(nanoseconds.try_into().ok()?);
+    (nanoseconds < 1_000_000_000).then(|| Duration::new(seconds, nanoseconds as u32))
+}
