@@ -264,9 +264,18 @@ mod x86_64 {
         }
     }
 
+    /// What the call of an allocator reaches, where that was not predicted.
     fn unpredicted(allocator: &AllocatorKind) -> Option<String> {
-        (*allocator != AllocatorKind::Glibc)
-            .then(|| "what will come back is only predicted for glibc's malloc".to_owned())
+        let reach = match allocator {
+            AllocatorKind::Jemalloc => "jemalloc purges all arenas; what its threads cache stays",
+            AllocatorKind::Mimalloc => {
+                "mi_collect reaches the heap of the borrowed thread and of threads that have ended, not the heaps of \
+                 other threads"
+            }
+            AllocatorKind::Tcmalloc => "tcmalloc releases its page heap; what its threads cache stays",
+            _ => return None,
+        };
+        Some(format!("{reach}. What comes back is only predicted for glibc's malloc"))
     }
 }
 

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | glibc | `malloc_trim(0)` | whole free pages of all arenas, the top of the main one |
 //! | jemalloc | `mallctl("arena.4096.purge")` | unused dirty and muzzy pages of all arenas (`MALLCTL_ARENAS_ALL`, jemalloc 5) |
-//! | mimalloc | `mi_collect(true)` | free pages of the borrowed thread's heap and of threads that have ended |
-//! | tcmalloc | `MallocExtension_ReleaseFreeMemory()` | free spans of the page heap (gperftools) |
+//! | mimalloc | `mi_collect(true)` | free pages of the borrowed thread's heap and of threads that have ended, not other threads' heaps |
+//! | tcmalloc | `MallocExtension_ReleaseFreeMemory()` | free spans of the page heap (gperftools), not what threads cache |
 //!
 //! glibc's locks can be read, so [`super::locks`] proves that the borrowed thread holds none. The others' cannot: there
 //! the thread must not be inside of the allocator at all. Every function that it is inside of has left a return address
@@ -45,6 +45,9 @@ pub enum Unsupported {
         /// What was looked for.
         function: &'static str,
     },
+    /// Its arenas are purged by another name.
+    #[error("its jemalloc is older than version 5, which has no one call that purges all arenas")]
+    OldJemalloc,
     /// musl.
     #[error("musl's malloc has no call that returns memory")]
     Musl,
@@ -143,6 +146,9 @@ impl Release {
             if Some(mapping.inode) == program {
                 return Err(Unsupported::Static { allocator: other.name });
             }
+            if found.allocator.kind == AllocatorKind::Jemalloc && !purges_all_arenas(&image) {
+                return Err(Unsupported::OldJemalloc);
+            }
             let mut forbidden: Vec<_> = code_of(maps, mapping).collect();
             forbidden.extend(["fork", "_Fork", "__libc_fork", "vfork"].iter().filter_map(|f| body(&libc, f)));
             return Ok(Self::calling(libc, None, function, &other, forbidden));
@@ -222,6 +228,18 @@ fn libc_of(pid: Pid, maps: &Maps) -> Result<Image, Unsupported> {
     let mapping = first_mappings(maps).find(is_libc);
     let mapping = mapping.ok_or_else(|| Unsupported::NoGlibc { reason: "none is mapped".to_owned() })?;
     Image::of_mapping(pid, mapping).map_err(|error| Unsupported::NoGlibc { reason: error.to_string() })
+}
+
+/// Whether a jemalloc knows `arena.4096.purge`. `MALLCTL_ARENAS_ALL` came with version 5, and so did muzzy pages, the
+/// name of whose setting is in the library's data (jemalloc 5.0.0, ChangeLog; `src/ctl.c`).
+fn purges_all_arenas(image: &Image) -> bool {
+    const NAME: &[u8] = b"muzzy_decay_ms\0";
+    // Linkers may put constants into the segment of the code.
+    image.elf.segments.iter().filter(|segment| !segment.write).any(|segment| {
+        let at = image.bias.wrapping_add(segment.addresses.start);
+        let bytes = image.file_bytes(at, segment.file_bytes as usize).unwrap_or_default();
+        bytes.windows(NAME.len()).any(|window| window == NAME)
+    })
 }
 
 /// The executable mappings of a file.
