@@ -2,12 +2,17 @@
 
 use crate::metric::Metric;
 use crate::plan::{Bench, Load};
-use crate::server::{RUN_VARIABLE, Running, ServerError, key_values};
+use crate::keep::{self, Kept};
+use crate::server::{Running, ServerError, key_values};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// What a load measured.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -59,37 +64,123 @@ pub enum DriverError {
         source: std::io::Error,
     },
     /// The command failed.
-    #[error("{program} ended with {status}: {output}")]
+    #[error("{program} ended with status {status}: {output}")]
     Failed {
         /// The program.
         program: String,
-        /// Its status.
-        status: std::process::ExitStatus,
+        /// Its status, as a shell shows it.
+        status: i32,
         /// The end of its stderr.
         output: String,
     },
+    /// It did not end.
+    #[error("{program} still ran after {after:?} (design.load-within)")]
+    Endless {
+        /// The program.
+        program: String,
+        /// How long it was given.
+        after: Duration,
+    },
+    /// The user wants to stop.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Exit status of a load that ran but was not clean, as `unbloat bench` has it.
 const DIRTY: i32 = 3;
 
-/// Runs the load to its end. `unbloat` is this program's own file.
-///
-/// # Errors
-/// It could not be started, or failed. A load that ran but was not clean is not an error: see [`Measured::dirty`].
-pub fn drive(
-    load: &Load,
-    server: &mut Running,
-    directory: &Path,
-    unbloat: &Path,
-) -> Result<Measured, DriverError> {
-    match load {
-        Load::Own { done, within } => Ok(from_line(&server.wait_line(done, *within)?)),
-        Load::Command { command } => run(command, server, directory, last_figures),
-        Load::Cable(bench) => run(&words(unbloat, "cable", bench), server, directory, cable),
-        Load::Http(bench) => run(&words(unbloat, "http", bench), server, directory, http),
-        Load::Jobs(bench) => run(&words(unbloat, "jobs", bench), server, directory, jobs),
+/// Who puts the load on: what all loads of an experiment have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver<'a> {
+    /// What to put on the server.
+    pub load: &'a Load,
+    /// How long that may take.
+    pub within: Duration,
+    /// Where commands of the user's run.
+    pub directory: &'a Path,
+    /// This program's own file.
+    pub unbloat: &'a Path,
+    /// Set when the user wants to stop.
+    pub interrupted: &'a AtomicBool,
+}
+
+impl Driver<'_> {
+    /// Runs the load to its end.
+    ///
+    /// # Errors
+    /// It could not be started, failed, or the server ended. A load that ran but was not clean is not an error: see
+    /// [`Measured::dirty`].
+    pub fn drive(&self, server: &mut Running) -> Result<Measured, DriverError> {
+        let bench = |driver: &str, bench: &Bench| words(self.unbloat, driver, bench);
+        match self.load {
+            Load::Own { done, within } => Ok(from_line(&server.wait_line(done, *within)?)),
+            Load::Command { command } => self.run(command, server, last_figures),
+            Load::Cable(options) => self.run(&bench("cable", options), server, cable),
+            Load::Http(options) => self.run(&bench("http", options), server, http),
+            Load::Jobs(options) => self.run(&bench("jobs", options), server, jobs),
+        }
     }
+
+    fn run(
+        &self,
+        command: &[String],
+        server: &mut Running,
+        figures: fn(&str) -> Option<Measured>,
+    ) -> Result<Measured, DriverError> {
+        let words: Vec<String> = command.iter().map(|word| server.fill(word)).collect();
+        let program = words.first().cloned().unwrap_or_default();
+        let mut command = keep::command(self.unbloat, &words);
+        command.current_dir(self.directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut kept = Kept::start(command)
+            .map_err(|source| DriverError::Spawn { program: program.clone(), source })?;
+        let (stdout, stderr) = (collect(kept.stdout()), collect(kept.stderr()));
+        let status = self.wait(&mut kept, server, &program)?;
+        // What it left behind would hold its stdout open.
+        drop(kept);
+        let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
+        let mut measured = figures(&stdout).unwrap_or_default();
+        match status {
+            0 => {}
+            DIRTY => {
+                measured.dirty.get_or_insert_with(|| tail(&stderr));
+            }
+            _ => return Err(DriverError::Failed { program, status, output: tail(&stderr) }),
+        }
+        Ok(measured)
+    }
+
+    /// Waits for the end of a load; its status.
+    fn wait(&self, kept: &mut Kept, server: &mut Running, program: &str) -> Result<i32, DriverError> {
+        let deadline = Instant::now() + self.within;
+        loop {
+            if let Some(status) = kept.ended() {
+                return Ok(status);
+            }
+            // Without a server a load may wait for long; and what it then says is beside the point.
+            server.check()?;
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(DriverError::Interrupted);
+            }
+            if Instant::now() >= deadline {
+                return Err(DriverError::Endless { program: program.to_owned(), after: self.within });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+/// How often the end of a load is looked for.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Reads a pipe to its end.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 /// The load runs in a process of its own: its CPU is told from the harness's, and its end is its own.
@@ -117,34 +208,6 @@ fn from_line(line: &str) -> Measured {
         units: figure("units"),
         ..Measured::default()
     }
-}
-
-fn run(
-    command: &[String],
-    server: &Running,
-    directory: &Path,
-    figures: fn(&str) -> Option<Measured>,
-) -> Result<Measured, DriverError> {
-    let words: Vec<String> = command.iter().map(|word| server.fill(word)).collect();
-    let program = words.first().cloned().unwrap_or_default();
-    let output = Command::new(&program)
-        .args(words.get(1..).unwrap_or_default())
-        .current_dir(directory)
-        .env(RUN_VARIABLE, server.mark())
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| DriverError::Spawn { program: program.clone(), source })?;
-    let mut measured = figures(&String::from_utf8_lossy(&output.stdout)).unwrap_or_default();
-    match output.status.code() {
-        Some(0) => {}
-        Some(DIRTY) => {
-            measured.dirty.get_or_insert_with(|| tail(&output.stderr));
-        }
-        _ => {
-            return Err(DriverError::Failed { program, status: output.status, output: tail(&output.stderr) });
-        }
-    }
-    Ok(measured)
 }
 
 /// The last line of an output that is a JSON object with figures.
@@ -208,8 +271,7 @@ fn latencies(document: &Value, distribution: &Value) -> Measured {
 }
 
 /// The last words of an output.
-fn tail(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().rev().take(3).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }

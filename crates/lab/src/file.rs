@@ -14,7 +14,6 @@ use unbloat_store::{Kind, Metric as Row, Reader, Recording, RunId, VariantId, Wr
 
 /// Names of facts in the table `provenance`.
 const PLAN: &str = "plan";
-const MARK: &str = "mark";
 const LOOKS: &str = "looks";
 const REPLICA: &str = "replica";
 const PROOF: &str = "proof";
@@ -64,14 +63,14 @@ type Result<T> = std::result::Result<T, FileError>;
 pub struct Stored {
     /// Its plan.
     pub plan: Plan,
+    /// Its variants as they were on the machine that made the runs, the control first.
+    pub variants: Vec<Variant>,
     /// Runs that have ended, in the order they were made, with their ids in the file.
     pub runs: Vec<(RunId, RunResult)>,
     /// How often the data are looked at; see [`crate::analysis::Settings::looks`].
     pub looks: usize,
     /// Facts about the machine and the programs, by name.
     pub environment: Vec<(String, String)>,
-    /// Marks of the processes of runs that were cut short.
-    pub cut_short: Vec<String>,
 }
 
 /// An experiment's file, open for writing.
@@ -87,29 +86,31 @@ impl ExperimentFile {
     ///
     /// # Errors
     /// The file holds something else or another plan, or cannot be written.
-    pub fn open(path: &Path, plan: &Plan, plan_text: &str, looks: usize) -> Result<(Self, Stored)> {
-        let (mut writer, mut stored) = if path.exists() {
-            let stored = Stored::read(path)?;
+    pub fn open(
+        path: &Path,
+        plan: &Plan,
+        plan_text: &str,
+        all: &[Variant],
+        looks: usize,
+    ) -> Result<(Self, Stored)> {
+        let is_there = path.exists() && holds_a_plan(path)?;
+        if is_there {
             check_same(path, plan_text)?;
-            (Writer::resume(path)?, stored)
+        }
+        let mut writer = match path.exists() {
+            true => Writer::resume(path)?,
+            false => Writer::create(path, &Recording::begin(Kind::Experiment))?,
+        };
+        let mut stored = if is_there {
+            Stored::read(path)?
         } else {
-            let mut writer = Writer::create(path, &Recording::begin(Kind::Experiment))?;
             writer.batch(|batch| {
                 batch.provenance(None, PLAN, plan_text)?;
                 machine().iter().try_for_each(|(name, value)| batch.provenance(None, name, value))
             })?;
-            (
-                writer,
-                Stored {
-                    plan: plan.clone(),
-                    runs: Vec::new(),
-                    looks,
-                    environment: Vec::new(),
-                    cut_short: Vec::new(),
-                },
-            )
+            let (plan, variants) = (plan.clone(), all.to_vec());
+            Stored { plan, variants, runs: Vec::new(), looks, environment: Vec::new() }
         };
-        let all = plan.variants().map_err(|source| FileError::Plan { path: shown(path), source })?;
         // Who has looked several times cannot take it back: the largest number counts.
         stored.looks = stored.looks.max(looks);
         let variants = writer.batch(|batch| {
@@ -132,17 +133,16 @@ impl ExperimentFile {
         self.writer.recording().elapsed_ns()
     }
 
-    /// Begins a run, the `position`th of its block. `mark` is what its processes carry.
+    /// Begins a run, the `position`th of its block.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn begin(&mut self, slot: Slot, position: usize, mark: &str) -> Result<RunId> {
+    pub fn begin(&mut self, slot: Slot, position: usize) -> Result<RunId> {
         let (now, variant) = (self.now_ns(), self.variants.get(slot.variant).copied());
         Ok(self.writer.batch(|batch| {
             let block = batch.block(number(slot.block))?;
             let run = batch.run(variant, Some((block, number(position))), now)?;
             batch.provenance(Some(run), REPLICA, &slot.replica.to_string())?;
-            batch.provenance(Some(run), MARK, mark)?;
             Ok(run)
         })?)
     }
@@ -212,28 +212,21 @@ impl Stored {
         }
         let text = plan_text(&reader)?;
         let plan = Plan::parse(&text).map_err(|source| FileError::Plan { path: shown(path), source })?;
-        let variants: BTreeMap<VariantId, String> =
-            reader.variants()?.into_iter().map(|v| (v.id, v.name)).collect();
-        let names: Vec<String> = plan
-            .variants()
-            .map_err(|source| FileError::Plan { path: shown(path), source })?
-            .into_iter()
-            .map(|v| v.name)
-            .collect();
-        let index = |id: Option<VariantId>| {
-            let name = variants.get(&id?)?;
-            names.iter().position(|known| known == name)
+        let known = reader.variants()?;
+        let variants = known.iter().map(|row| serde_json::from_str(&row.settings)).collect();
+        let variants: Vec<Variant> = match variants {
+            Ok(variants) if !known.is_empty() => variants,
+            _ => plan.variants().map_err(|source| FileError::Plan { path: shown(path), source })?,
         };
+        let index = |id: Option<VariantId>| known.iter().position(|row| Some(row.id) == id);
         let rows = reader.metrics()?;
         let steps: BTreeMap<_, _> = reader.steps()?.into_iter().map(|step| (step.id, step.name)).collect();
-        let (mut runs, mut cut_short) = (Vec::new(), Vec::new());
+        let mut runs = Vec::new();
         for run in reader.runs()? {
             let facts = reader.provenance(Some(run.id))?;
             let fact = |name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
-            let Some(outcome) = run.outcome else {
-                cut_short.extend(fact(MARK).map(str::to_owned));
-                continue;
-            };
+            // A run that was cut short has none.
+            let Some(outcome) = run.outcome else { continue };
             let (Some(variant), Some(block)) = (index(run.variant), run.block) else { continue };
             let replica = fact(REPLICA).and_then(|r| r.parse().ok()).unwrap_or(0);
             let figures: Vec<&Row> = rows.iter().filter(|row| row.run == Some(run.id)).collect();
@@ -258,7 +251,7 @@ impl Stored {
         let looks =
             facts.iter().filter(|(name, _)| name == LOOKS).filter_map(|(_, value)| value.parse().ok()).max();
         let environment = facts.into_iter().filter(|(name, _)| name != PLAN && name != LOOKS).collect();
-        Ok(Stored { plan, runs, looks: looks.unwrap_or(1), environment, cut_short })
+        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), environment })
     }
 }
 
@@ -283,6 +276,15 @@ fn machine() -> Vec<(&'static str, String)> {
         ),
     ];
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
+fn holds_a_plan(path: &Path) -> Result<bool> {
+    let reader = Reader::open(path)?;
+    if reader.recording().kind != Kind::Experiment {
+        return Err(FileError::NotAnExperiment { path: shown(path) });
+    }
+    Ok(reader.provenance(None)?.iter().any(|(name, _)| name == PLAN))
 }
 
 fn plan_text(reader: &Reader) -> Result<String> {
@@ -341,16 +343,16 @@ driver = "own"
         let mut results = runs(2, &[(1.0, 1.0), (0.5, 1.0)]);
         results[1].excluded = Some(Exclusion::Dirty("3 lost".into()));
         results[2].proof = vec!["libjemalloc.so.2 is mapped".into()];
-        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN, 1).unwrap();
+        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap();
         assert!(stored.runs.is_empty());
         for (position, result) in results.iter().enumerate() {
-            let run = file.begin(result.slot, position, "mark").unwrap();
+            let run = file.begin(result.slot, position).unwrap();
             file.end(run, result).unwrap();
         }
-        file.begin(results[0].slot, 9, "cut").unwrap();
+        file.begin(results[0].slot, 9).unwrap();
         drop(file);
         let stored = Stored::read(&path).unwrap();
-        assert_eq!((stored.results(), stored.cut_short), (results, vec!["cut".to_owned()]));
+        assert_eq!(stored.results(), results);
     }
 
     #[test]
@@ -358,9 +360,9 @@ driver = "own"
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.unbloat");
         let plan = Plan::parse(PLAN).unwrap();
-        ExperimentFile::open(&path, &plan, PLAN, 1).unwrap().0.finish("done").unwrap();
+        ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap().0.finish("done").unwrap();
         let other = PLAN.replace("\"two\"", "\"three\"");
-        let error = ExperimentFile::open(&path, &plan, &other, 1).unwrap_err().to_string();
+        let error = ExperimentFile::open(&path, &plan, &other, &[], 1).unwrap_err().to_string();
         assert!(error.contains("three"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 /// What an application is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// A Rails application with Action Cable channels.
+    /// A Rails application with Action Cable channels, or AnyCable in front of one.
     Cable,
     /// A Rails or Rack application.
     Web,
@@ -25,11 +25,13 @@ impl Found {
         let gems = ["Gemfile.lock", "Gemfile"].map(|name| std::fs::read_to_string(directory.join(name)));
         let gems: String = gems.into_iter().flatten().collect();
         let web = has("config.ru") || gems.contains("puma") || gems.contains("rails");
-        if has("app/channels") && has("config/cable.yml") && own_channels(directory) {
+        let cable = has("config/cable.yml") && channel(directory).is_some();
+        let anycable = gems.contains("anycable") || has("config/anycable.yml") || has("lib/anycable_rpc.rb");
+        if cable || (web && anycable) {
             Found::Cable
         } else if web {
             Found::Web
-        } else if has("config/sidekiq.yml") || gems.contains("sidekiq") {
+        } else if has("config/sidekiq.yml") || gems.contains("sidekiq") || requires_sidekiq(directory) {
             Found::Sidekiq
         } else {
             Found::Nothing
@@ -40,23 +42,52 @@ impl Found {
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Found::Cable => "an Action Cable application (app/channels, config/cable.yml)",
+            Found::Cable => "an Action Cable application (app/channels and config/cable.yml, or AnyCable)",
             Found::Web => "a Rails or Rack application (config.ru, or puma or rails in the Gemfile)",
-            Found::Sidekiq => "Sidekiq workers (config/sidekiq.yml, or sidekiq in the Gemfile)",
+            Found::Sidekiq => "Sidekiq workers (config/sidekiq.yml, or sidekiq in the Gemfile or required)",
             Found::Nothing => "no Puma, Sidekiq or Rails",
         }
     }
 }
 
-/// Every Rails application has `app/channels/application_cable`; only those that use Action Cable have more.
-fn own_channels(directory: &Path) -> bool {
-    let entries = std::fs::read_dir(directory.join("app/channels"));
-    entries.is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() != "application_cable"))
+/// The class of the first channel. Every Rails application has `app/channels/application_cable`; only those that use Action
+/// Cable have more.
+fn channel(directory: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(directory.join("app/channels")).ok()?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut channels: Vec<String> =
+        names.filter_map(|name| Some(name.strip_suffix(".rb")?.to_owned())).collect();
+    channels.sort();
+    channels.first().map(|name| camel(name))
 }
 
-/// A commented plan for the application in `directory`.
+/// `chat_channel` as Ruby writes the class: `ChatChannel`.
+fn camel(name: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+    };
+    name.split('_').map(word).collect()
+}
+
+/// Whether a Ruby file beside requires Sidekiq: workers without a Gemfile.
+fn requires_sidekiq(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    let ruby = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rb"));
+    ruby.filter_map(|path| std::fs::read_to_string(path).ok())
+        .any(|text| text.lines().any(|line| line.trim_start().starts_with("require \"sidekiq") || line.trim_start().starts_with("require 'sidekiq")))
+}
+
+/// Whether the application brings a program `start` of its own.
+fn brings_start(directory: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let start = std::fs::metadata(directory.join("start"));
+    start.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// A commented plan for the application in `directory`, which is `from_here` as seen from the plan's file.
 #[must_use]
-pub fn plan(directory: &Path) -> String {
+pub fn plan(directory: &Path, from_here: &Path) -> String {
     let found = Found::look(directory);
     let name =
         directory.file_name().map_or("my application".into(), |name| name.to_string_lossy().into_owned());
@@ -77,12 +108,15 @@ compare = ["glibc", "arenas=2", "jemalloc", "lean"]
 # environment = {{ RAILS_MAX_THREADS = "2" }}
 
 [server]
+directory = {directory:?}
 "#,
         found = found.describe(),
+        directory = from_here.display().to_string(),
     );
-    text.push_str(server(found));
+    text.push_str(if brings_start(directory) { OWN_START } else { server(found) });
     text.push_str("ready-within = \"60s\"\nstop-within = \"20s\"\n# environment = { RAILS_ENV = \"production\" }\n\n[load]\n");
-    text.push_str(load(found));
+    let channel = channel(directory).unwrap_or_else(|| "BenchmarkChannel".to_owned());
+    text.push_str(&load(found).replace("{channel}", &channel));
     text.push_str(
         r#"
 [design]
@@ -99,6 +133,12 @@ margin = 0.03                        # … by more than 3 %
     );
     text
 }
+
+/// For an application that has its own way to start.
+const OWN_START: &str = r#"start = ["./start", "--port", "{port}"]    # <- its options
+ready = { line = "ready" }    # <- a piece of the line that it prints then; pid=… and url=… in it are taken up
+wrapper-variable = "UNBLOAT_WRAP"    # <- the variable whose words it puts in front of the server, or leave this line out
+"#;
 
 fn server(found: Found) -> &'static str {
     match found {
@@ -125,7 +165,7 @@ fn load(found: Found) -> &'static str {
         Found::Cable => {
             r#"driver = "cable"
 url = "ws://127.0.0.1:{port}/cable"
-options = ["--clients=1000", "--step=500", "--channel=BenchmarkChannel"]    # <- your channel
+options = ["--clients=1000", "--step=500", "--channel={channel}"]    # <- your channel
 "#
         }
         Found::Web => {
@@ -173,16 +213,19 @@ mod tests {
             ("app/channels/application_cable/channel.rb", ""),
         ];
         let cable = [rails, &[("app/channels/chat_channel.rb", "")]].concat();
-        let cases: [(&[(&str, &str)], Found); 4] = [
+        let cases: [(&[(&str, &str)], Found); 6] = [
             (rails, Found::Web),
             (&cable, Found::Cable),
             (&[("Gemfile", "gem 'sidekiq'")], Found::Sidekiq),
+            (&[("worker.rb", "require \"sidekiq\"\n")], Found::Sidekiq),
+            (&[("worker.rb", "# like sidekiq\n")], Found::Nothing),
             (&[], Found::Nothing),
         ];
         for (files, expected) in cases {
             let directory = application(files);
             assert_eq!(Found::look(directory.path()), expected);
-            let text = plan(directory.path());
+            assert!(expected != Found::Cable || plan(directory.path(), Path::new(".")).contains("--channel=ChatChannel"));
+            let text = plan(directory.path(), Path::new("."));
             Plan::parse(&text).unwrap_or_else(|e| panic!("{expected:?}: {e}\n{text}"));
         }
     }

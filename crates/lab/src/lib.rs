@@ -10,10 +10,12 @@
 //! |---|---|
 //! | [`plan`] | what is compared: server, load, variants, design, rule; read from TOML |
 //! | [`variant`] | one configuration: what it puts in front of the server, what must then be true |
+//! | [`library`] | an installed allocator library and its package |
 //! | [`init`] | a first plan for an application directory |
 //! | [`schedule`] | blocks: every variant once, the control twice, in random order |
 //! | [`experiment`] | the whole: block after block until the plan is done, or decided |
 //! | [`run`] | one run |
+//! | [`keep`] | what is started, and that nothing of it stays |
 //! | [`server`] | starting a fresh server, and ending it so that nothing is left |
 //! | [`driver`] | putting the load on a server |
 //! | [`memory`] | the memory of a server's tree during a run |
@@ -30,6 +32,8 @@ pub mod driver;
 pub mod experiment;
 pub mod file;
 pub mod init;
+pub mod keep;
+pub mod library;
 pub mod memory;
 pub mod metric;
 pub mod plan;

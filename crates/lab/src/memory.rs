@@ -1,4 +1,4 @@
-//! The memory of a server's tree during a run: PSS sampled on a schedule without drift, written to the recording.
+//! The memory and CPU of a server's tree during a run: sampled on a schedule without drift, written to the recording.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use unbloat_heap::model::{AllocatorKind, ProcessReport};
 use unbloat_heap::{Options, inspect};
 use unbloat_process::Pid;
+use unbloat_process::stat::Stat;
 use unbloat_process::status::{Rollup, command};
 use unbloat_process::tree::Tree;
+use unbloat_process::watch::ticks_per_second;
 use unbloat_store::{CategoryBytes, NewProcess, ProcessId, RunId, Sample, Writer};
 
 /// Samples a tree until it is stopped.
@@ -70,6 +72,7 @@ impl TreeSamples {
         let TreeSamples { writer, run, known, .. } = self;
         writer.batch(|batch| {
             for (pid, memory) in &readings {
+                let cpu = Cpu::of(*pid);
                 let process = match known.get(pid) {
                     Some(&process) => process,
                     None => {
@@ -91,6 +94,8 @@ impl TreeSamples {
                     pss_bytes: Some(memory.pss_bytes),
                     uss_bytes: Some(memory.uss_bytes),
                     swap_bytes: Some(memory.swap_bytes),
+                    user_s: cpu.map(|cpu| cpu.user_s),
+                    system_s: cpu.map(|cpu| cpu.system_s),
                     ..Sample::default()
                 })?;
             }
@@ -110,6 +115,35 @@ fn read(root: Pid) -> Vec<(Pid, Rollup)> {
 #[must_use]
 pub fn tree_pss(root: Pid) -> u64 {
     read(root).iter().map(|(_, memory)| memory.pss_bytes).sum()
+}
+
+/// CPU of one process so far, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Cpu {
+    user_s: f64,
+    system_s: f64,
+    /// Of its children that it has waited for, and theirs.
+    children_s: f64,
+}
+
+impl Cpu {
+    fn of(pid: Pid) -> Option<Self> {
+        let stat = Stat::parse(&std::fs::read(pid.proc("stat")).ok()?)?;
+        let seconds = |ticks: u64| ticks as f64 / ticks_per_second();
+        Some(Cpu {
+            user_s: seconds(stat.user_ticks),
+            system_s: seconds(stat.system_ticks),
+            children_s: seconds(stat.children_user_ticks + stat.children_system_ticks),
+        })
+    }
+}
+
+/// CPU of a tree so far, in seconds, with what its processes have waited for.
+#[must_use]
+pub fn tree_cpu_s(root: Pid) -> f64 {
+    let Ok(tree) = Tree::read() else { return 0.0 };
+    let all = tree.below(root).into_iter().filter_map(Cpu::of);
+    all.map(|cpu| cpu.user_s + cpu.system_s + cpu.children_s).sum()
 }
 
 /// The census of each process of a tree now, written to the recording; the tree's bloat and floor in bytes.

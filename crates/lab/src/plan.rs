@@ -143,6 +143,9 @@ pub struct Design {
     /// Idle time after the load, before memory is read again.
     #[serde(with = "humantime_serde")]
     pub idle_tail: Duration,
+    /// How long a load that is a command may take before the run is given up.
+    #[serde(with = "humantime_serde")]
+    pub load_within: Duration,
     /// What a run takes, as far as one knows; for the remaining time before the first run has ended.
     #[serde(with = "humantime_serde")]
     pub run_takes: Duration,
@@ -158,6 +161,7 @@ impl Default for Design {
             max_blocks: 20,
             seed: 1,
             idle_tail: Duration::from_secs(10),
+            load_within: Duration::from_secs(1800),
             run_takes: Duration::from_secs(30),
             sample_every: Duration::from_millis(250),
         }

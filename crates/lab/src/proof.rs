@@ -2,6 +2,7 @@
 
 use crate::server::RUN_VARIABLE;
 use crate::variant::Claim;
+use std::path::Path;
 use unbloat_heap::model::Allocator;
 use unbloat_heap::{Options, inspect};
 use unbloat_process::tree::Tree;
@@ -50,16 +51,15 @@ fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
                 None => Err(format!("started without {key}")),
             }
         }
-        Claim::Mapped(name) => {
+        Claim::Mapped(wanted, package) => {
             let maps = Maps::of(pid).map_err(text)?;
-            // Libraries lie in the file system as NAME or NAME.VERSION, whatever link they were asked for by.
-            let is_it = |file: &std::path::Path| {
-                file.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name.as_str()))
-            };
-            let mapping = maps.iter().filter(|m| m.execute).filter_map(|m| m.file()).find(|file| is_it(file));
-            match mapping {
-                Some(file) => Ok(format!("{} is mapped", file.display())),
-                None => Err(format!("{name} is not mapped: is its package installed?")),
+            let mapping = maps.iter().filter(|m| m.execute).filter_map(|m| m.file()).find(|f| is_it(f, wanted));
+            match (mapping, package) {
+                (Some(file), _) => Ok(format!("{} is mapped", file.display())),
+                (None, Some(package)) => {
+                    Err(format!("{wanted} is not mapped: is it installed? Debian has it in {package}"))
+                }
+                (None, None) => Err(format!("{wanted} is not mapped: is it there?")),
             }
         }
         Claim::Policy(policy) => match status_page::read(pid).map_err(text)? {
@@ -81,5 +81,14 @@ fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
             Some(found) => Err(format!("glibc's arena_max is {found}, not {limit}")),
             None => Err(format!("glibc's arena_max is not set, and should be {limit}")),
         },
+    }
+}
+
+/// Whether a mapped file is the one that was asked for by path, or by name: libraries lie in the file system as NAME or
+/// NAME.VERSION, whatever link they were asked for by.
+fn is_it(file: &Path, wanted: &str) -> bool {
+    match wanted.contains('/') {
+        true => file == Path::new(wanted),
+        false => file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(wanted)),
     }
 }

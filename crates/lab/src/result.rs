@@ -42,7 +42,7 @@ pub struct RunResult {
     pub steps: Vec<(f64, f64)>,
     /// What proves the variant, in words.
     pub proof: Vec<String>,
-    /// Share of the machine's CPU that the harness took during the run (0.01 is 1 %).
+    /// Share of the machine's CPU that the harness took while the load ran (0.01 is 1 %); the load's own is not in it.
     pub harness_cpu: f64,
     /// Why it does not count; `None`: it counts.
     pub excluded: Option<Exclusion>,

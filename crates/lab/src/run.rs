@@ -1,8 +1,8 @@
 //! One run: a fresh server, its load, its memory, the proof that it was what it claims, and its end.
 
-use crate::driver::{self, DriverError, Measured};
+use crate::driver::{Driver, DriverError, Measured};
 use crate::file::{ExperimentFile, FileError};
-use crate::memory::{Sampler, census, tree_pss};
+use crate::memory::{Sampler, census, tree_cpu_s, tree_pss};
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::proof;
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use unbloat_process::Pid;
 use unbloat_store::RunId;
 
 /// What all runs of an experiment have in common.
@@ -53,21 +54,18 @@ impl Bench<'_> {
     /// result: a run that is left out, with the reason.
     pub fn run(&self, file: &mut ExperimentFile, slot: Slot, position: usize) -> Result<RunResult, RunError> {
         let Some(variant) = self.variants.get(slot.variant) else { return Err(RunError::Interrupted) };
-        let mark = format!("{}-{}-{}", std::process::id(), file.now_ns(), slot.block);
-        let id = file.begin(slot, position, &mark)?;
+        let id = file.begin(slot, position)?;
         let began = Instant::now();
-        let cpu_before = own_cpu_s();
         let mut observed = Observed::default();
-        let excluded = self.observe(file, id, variant, &mark, &mut observed)?;
+        let excluded = self.observe(file, id, variant, &mut observed)?;
         let wall_s = began.elapsed().as_secs_f64();
-        let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
         let result = RunResult {
             slot,
             wall_s,
             metrics: observed.metrics,
             steps: observed.steps,
             proof: observed.proof,
-            harness_cpu: (own_cpu_s() - cpu_before) / wall_s / cores,
+            harness_cpu: observed.harness_cpu,
             excluded,
         };
         file.end(id, &result)?;
@@ -80,7 +78,6 @@ impl Bench<'_> {
         file: &mut ExperimentFile,
         id: RunId,
         variant: &Variant,
-        mark: &str,
         observed: &mut Observed,
     ) -> Result<Option<Exclusion>, RunError> {
         let start = Start {
@@ -88,12 +85,17 @@ impl Bench<'_> {
             command: variant.start.as_ref().unwrap_or(&self.plan.server.start),
             wrapper: &variant.words(&self.unbloat),
             directory: &self.directory,
-            run: mark,
+            unbloat: &self.unbloat,
         };
         let mut server = match Running::start(&start) {
             Ok(server) => server,
             Err(error) => return Ok(Some(Exclusion::NotReady(error.to_string()))),
         };
+        // Before the load, so that a missing library costs seconds; and once more after it, when all processes are there.
+        if let Err(why) = proof::prove(server.root(), &variant.claims()) {
+            server.stop();
+            return Ok(Some(Exclusion::NotAsClaimed(why)));
+        }
         let sampler = Sampler::start(file.path(), id, server.root(), self.plan.design.sample_every)
             .map_err(FileError::Store)?;
         let trouble = self.load(file, id, variant, &mut server, observed)?;
@@ -118,7 +120,15 @@ impl Bench<'_> {
         observed: &mut Observed,
     ) -> Result<Option<Exclusion>, RunError> {
         file.phase(id, "load")?;
-        let measured = driver::drive(&self.plan.load, server, &self.directory, &self.unbloat);
+        let driver = Driver {
+            load: &self.plan.load,
+            within: self.plan.design.load_within,
+            directory: &self.directory,
+            unbloat: &self.unbloat,
+            interrupted: self.interrupted,
+        };
+        let before = Used::now(server.root());
+        let measured = driver.drive(server);
         self.go_on()?;
         let measured = match measured {
             Ok(measured) => measured,
@@ -126,7 +136,7 @@ impl Bench<'_> {
             Err(error) => return Ok(Some(Exclusion::LoadFailed(error.to_string()))),
         };
         file.phase(id, "idle")?;
-        observed.after_load(server, &measured);
+        observed.after_load(server, &measured, before);
         let census = census(file.path(), server.root()).map_err(FileError::Store)?;
         let sums = [(Metric::Bloat, census.bloat_bytes), (Metric::Floor, census.floor_bytes)];
         let known = sums.into_iter().filter_map(|(metric, bytes)| Some((metric, bytes? as f64)));
@@ -168,13 +178,35 @@ struct Observed {
     metrics: BTreeMap<Metric, f64>,
     steps: Vec<(f64, f64)>,
     proof: Vec<String>,
+    harness_cpu: f64,
 }
 
 impl Observed {
-    fn after_load(&mut self, server: &Running, measured: &Measured) {
+    fn after_load(&mut self, server: &Running, measured: &Measured, before: Used) {
+        let after = Used::now(server.root());
         self.metrics.insert(Metric::PssEnd, tree_pss(server.root()) as f64);
         self.metrics.extend(measured.metrics());
         self.steps.clone_from(&measured.steps);
+        if let Some(units) = measured.units.filter(|units| *units > 0.0 && after.server_s > before.server_s) {
+            self.metrics.insert(Metric::CpuPerUnit, (after.server_s - before.server_s) / units);
+        }
+        let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+        let wall_s = (after.at - before.at).as_secs_f64();
+        self.harness_cpu = (after.harness_s - before.harness_s) / wall_s / cores;
+    }
+}
+
+/// CPU seconds used up to a moment.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    at: Instant,
+    server_s: f64,
+    harness_s: f64,
+}
+
+impl Used {
+    fn now(server: Pid) -> Self {
+        Used { at: Instant::now(), server_s: tree_cpu_s(server), harness_s: own_cpu_s() }
     }
 }
 
@@ -186,23 +218,14 @@ fn own_cpu_s() -> f64 {
         .map_or(0.0, |usage| (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
 }
 
-/// Ends what a harness that was killed left running.
-pub fn clean_up(cut_short: &[String]) {
-    let left = cut_short
-        .iter()
-        .flat_map(|mark| unbloat_process::environment::started_with(crate::server::RUN_VARIABLE, mark));
-    left.for_each(|pid| {
-        // Gone meanwhile is as good.
-        let _ = unbloat_process::signal::end(pid);
-    });
-}
-
 /// Where relative paths of a plan's file start.
-#[must_use]
-pub fn directory_of(plan_file: &Path, plan: &Plan) -> PathBuf {
+///
+/// # Errors
+/// It is not there.
+pub fn directory_of(plan_file: &Path, plan: &Plan) -> std::io::Result<PathBuf> {
     let base = plan_file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match &plan.server.directory {
-        Some(directory) => base.join(directory),
-        None => base.to_owned(),
+        Some(directory) => base.join(directory).canonicalize(),
+        None => base.canonicalize(),
     }
 }

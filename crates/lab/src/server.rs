@@ -1,24 +1,23 @@
 //! Starting a fresh server for one run, knowing when it is ready, and ending it so that nothing is left.
 //!
-//! Every process of a run carries `UNBLOAT_RUN=<id>` in its environment. So whatever the server forked, daemonized or
-//! moved to a session of its own is found at the end, and nothing of one run can disturb the next. Those that have
-//! overwritten their environment are found as descendants.
+//! The server is [`Kept`]: whatever it forked, daemonized or moved to a session of its own is known at the end, and nothing
+//! of one run can disturb the next. Its temporary files lie in a directory that goes with the run.
 
+use crate::keep::{self, Kept};
 use crate::plan::{Ready, Server};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use unbloat_process::status::{Kind, Status};
-use unbloat_process::tree::Tree;
-use unbloat_process::{Pid, environment, signal};
+use unbloat_process::status::command;
+use unbloat_process::{Pid, signal};
 
-/// The variable that marks the processes of a run.
+/// A variable that every process of a run is started with. One that does not show it has written over its environment.
 pub const RUN_VARIABLE: &str = "UNBLOAT_RUN";
 
 /// How often readiness by port or URL, and the end of the server, are looked at.
@@ -36,10 +35,10 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// It ended before it was ready, or while it was needed.
-    #[error("it ended with {status}. Its last words: {output}")]
+    #[error("it ended with status {status}. Its last words: {output}")]
     Ended {
-        /// The status.
-        status: ExitStatus,
+        /// The status, as a shell shows it.
+        status: i32,
         /// The end of its output.
         output: String,
     },
@@ -74,15 +73,14 @@ pub struct Start<'a> {
     pub wrapper: &'a [String],
     /// The directory that relative paths are relative to.
     pub directory: &'a Path,
-    /// The mark of this run, unique on the machine.
-    pub run: &'a str,
+    /// This program's own file.
+    pub unbloat: &'a Path,
 }
 
 /// A running server. Dropping it ends it by force.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
-    run: String,
+    kept: Kept,
     stop_within: Duration,
     port: u16,
     url: String,
@@ -114,17 +112,16 @@ impl Running {
             .map_err(machine("cannot make a directory for the run"))?;
         let log = scratch.path().join("server.log");
         let port = free_port().map_err(machine("no free port on 127.0.0.1"))?;
-        let mut child = start.spawn(port, scratch.path(), &log)?;
+        let mut kept = start.spawn(port, scratch.path(), &log)?;
         let (sender, lines) = mpsc::channel();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = kept.stdout() {
             let log =
                 File::options().append(true).open(&log).map_err(machine("cannot write the server's log"))?;
             std::thread::spawn(move || forward(stdout, log, &sender));
         }
-        let root = Pid(child.id().cast_signed());
+        let root = kept.pid();
         let mut running = Running {
-            child,
-            run: start.run.to_owned(),
+            kept,
             stop_within: start.server.stop_within,
             port,
             url: format!("http://127.0.0.1:{port}"),
@@ -143,12 +140,6 @@ impl Running {
         self.root
     }
 
-    /// What every process of this run carries in [`RUN_VARIABLE`].
-    #[must_use]
-    pub fn mark(&self) -> &str {
-        &self.run
-    }
-
     /// Fills `{url}`, `{host}` (the URL without its scheme and path) and `{port}` into a word.
     #[must_use]
     pub fn fill(&self, word: &str) -> String {
@@ -163,16 +154,19 @@ impl Running {
     /// The server ended, or said nothing like it in time.
     pub fn wait_line(&mut self, piece: &str, within: Duration) -> Result<String, ServerError> {
         let deadline = Instant::now() + within;
-        loop {
-            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while Instant::now() < deadline {
+            match self.lines.recv_timeout(POLL) {
                 Ok(line) if line.contains(piece) => return Ok(line),
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(self.not_ready(format!("line {piece:?}"), within));
+                // What it had to say before its end has been read.
+                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.check()?;
+                    std::thread::sleep(POLL);
                 }
-                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
             }
         }
+        Err(self.not_ready(format!("line {piece:?}"), within))
     }
 
     /// Whether it still runs.
@@ -180,29 +174,32 @@ impl Running {
     /// # Errors
     /// It has ended.
     pub fn check(&mut self) -> Result<(), ServerError> {
-        match self.child.try_wait() {
-            Ok(Some(status)) => Err(ServerError::Ended { status, output: self.last_words() }),
-            _ => Ok(()),
+        match self.kept.ended() {
+            Some(status) => Err(ServerError::Ended { status, output: self.last_words() }),
+            None => Ok(()),
         }
     }
 
-    /// Ends it: SIGTERM to what was started, and after a while SIGKILL to whatever carries the run's mark.
+    /// Ends it: SIGTERM to what was started, and after a while SIGKILL to all that is left of it.
     pub fn stop(mut self) -> Ending {
-        let tree = self.tree();
-        let _ = signal::terminate(Pid(self.child.id().cast_signed()));
+        // Gone already is as good.
+        let _ = signal::terminate(self.kept.pid());
         let deadline = Instant::now() + self.stop_within;
-        while Instant::now() < deadline {
-            let ended = matches!(self.child.try_wait(), Ok(Some(_)));
-            if ended && self.left(&tree).is_empty() {
-                return match TcpListener::bind(("127.0.0.1", self.port)) {
-                    Ok(_) => Ending::Clean,
-                    Err(error) => Ending::Forced(format!("port {} is still taken: {error}", self.port)),
-                };
+        while !self.kept.is_gone() {
+            if Instant::now() >= deadline {
+                let left: Vec<String> = self.kept.tree().into_iter().map(named).collect();
+                return Ending::Forced(format!(
+                    "{} still ran {:?} after SIGTERM",
+                    left.join(", "),
+                    self.stop_within
+                ));
             }
             std::thread::sleep(POLL);
         }
-        let killed = self.kill(&tree);
-        Ending::Forced(format!("{killed} processes did not end within {:?} of SIGTERM", self.stop_within))
+        match TcpListener::bind(("127.0.0.1", self.port)) {
+            Ok(_) => Ending::Clean,
+            Err(error) => Ending::Forced(format!("port {} is still taken: {error}", self.port)),
+        }
     }
 
     fn wait_ready(&mut self, ready: &Ready, within: Duration) -> Result<(), ServerError> {
@@ -248,56 +245,15 @@ impl Running {
         ServerError::NotReady { ready, after, output: self.last_words() }
     }
 
-    fn ended(&mut self) -> ServerError {
-        match self.child.wait() {
-            Ok(status) => ServerError::Ended { status, output: self.last_words() },
-            Err(source) => ServerError::Machine { what: "cannot wait for the server", source },
-        }
-    }
-
     fn last_words(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
     }
-
-    /// The processes of the server as the kernel relates them. A program that sets its title, as Puma's workers do,
-    /// overwrites the environment that it was started with, and the mark with it.
-    fn tree(&self) -> Vec<Pid> {
-        let Ok(tree) = Tree::read() else { return Vec::new() };
-        let started = tree.below(Pid(self.child.id().cast_signed()));
-        started.into_iter().chain(tree.below(self.root)).collect()
-    }
-
-    /// What still runs of the processes in `tree` and of those that carry the run's mark.
-    fn left(&self, tree: &[Pid]) -> BTreeSet<Pid> {
-        let runs = |pid: &&Pid| Status::of(**pid).is_ok_and(|status| status.kind == Kind::Program);
-        let marked = environment::started_with(RUN_VARIABLE, &self.run);
-        tree.iter().filter(runs).copied().chain(marked).collect()
-    }
-
-    /// Kills what is left; says how many there were.
-    fn kill(&mut self, tree: &[Pid]) -> usize {
-        let left = self.left(tree);
-        left.iter().for_each(|&pid| {
-            // Gone meanwhile is as good.
-            let _ = signal::end(pid);
-        });
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        left.len()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let tree = self.tree();
-        self.kill(&tree);
-    }
 }
 
 impl Start<'_> {
-    fn spawn(&self, port: u16, scratch: &Path, log: &Path) -> Result<Child, ServerError> {
+    fn spawn(&self, port: u16, scratch: &Path, log: &Path) -> Result<Kept, ServerError> {
         let fill = |word: &String| {
             word.replace("{port}", &port.to_string()).replace("{scratch}", &scratch.display().to_string())
         };
@@ -312,22 +268,23 @@ impl Start<'_> {
                 words.splice(0..0, self.wrapper.iter().cloned());
             }
         }
-        variables.insert(RUN_VARIABLE.to_owned(), self.run.to_owned());
+        variables.insert(RUN_VARIABLE.to_owned(), "1".to_owned());
+        variables.entry("TMPDIR".to_owned()).or_insert_with(|| scratch.display().to_string());
         let program = words.first().cloned().unwrap_or_default();
         let errors = File::options().create(true).append(true).open(log);
         let errors = errors
             .map_err(|source| ServerError::Machine { what: "cannot write the server's log", source })?;
-        Command::new(&program)
-            .args(&words[1..])
-            .envs(&variables)
-            .current_dir(self.directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .process_group(0)
-            .spawn()
-            .map_err(|source| ServerError::Spawn { program, source })
+        let mut command = keep::command(self.unbloat, &words);
+        command.envs(&variables).current_dir(self.directory).stdout(Stdio::piped()).stderr(errors);
+        // A group of its own: Ctrl-C is for the harness.
+        command.process_group(0);
+        Kept::start(command).map_err(|source| ServerError::Spawn { program, source })
     }
+}
+
+/// A process for people: its number and command.
+fn named(pid: Pid) -> String {
+    format!("{pid} ({})", command(pid).unwrap_or_default())
 }
 
 /// Copies stdout to the log, and hands every line on. Goes on when nobody listens: a full pipe would stop the server.
@@ -370,64 +327,7 @@ fn answers(url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
-
-    fn server(script: &str, ready: Ready) -> Server {
-        Server {
-            start: vec!["sh".into(), "-c".into(), script.into()],
-            directory: None,
-            environment: BTreeMap::new(),
-            wrapper_variable: None,
-            ready,
-            ready_within: Duration::from_secs(10),
-            stop_within: Duration::from_millis(1500),
-        }
-    }
-
-    fn start(server: &Server, name: &str) -> Result<Running, ServerError> {
-        let run = format!("test-{}-{name}", std::process::id());
-        let directory = Path::new("/");
-        Running::start(&Start { server, command: &server.start, wrapper: &[], directory, run: &run })
-    }
-
-    #[test]
-    fn the_ready_line_names_url_and_process() {
-        let server = server("echo ready url=http://x pid=$$; exec sleep 60", Ready::Line("ready".into()));
-        let running = start(&server, "line").unwrap();
-        assert_eq!(running.fill("{url}/cable"), "http://x/cable");
-        assert_eq!(running.root().0 as u32, running.child.id());
-        assert_eq!(running.stop(), Ending::Clean);
-    }
-
-    #[test]
-    fn what_ends_early_says_its_last_words() {
-        let server = server("echo no such gem >&2; exit 7", Ready::Line("ready".into()));
-        let error = start(&server, "early").unwrap_err().to_string();
-        assert!(error.contains("no such gem") && error.contains('7'), "{error}");
-    }
-
-    #[test]
-    fn what_ignores_sigterm_and_what_left_its_session_is_killed() {
-        let script = "trap '' TERM; setsid sleep 61 & echo ready; sleep 60 & wait; wait";
-        let server = server(script, Ready::Line("ready".into()));
-        let running = start(&server, "deaf").unwrap();
-        let run = running.run.clone();
-        assert!(matches!(running.stop(), Ending::Forced(_)));
-        let gone = (0..100).any(|_| {
-            std::thread::sleep(Duration::from_millis(20));
-            environment::started_with(RUN_VARIABLE, &run).is_empty()
-        });
-        assert!(gone);
-    }
-
-    #[test]
-    fn a_server_that_never_gets_ready_is_ended() {
-        let mut server = server("echo hello; exec sleep 60", Ready::Port("{port}".into()));
-        server.ready_within = Duration::from_millis(200);
-        let error = start(&server, "never").unwrap_err().to_string();
-        assert!(error.contains("hello") && error.contains("port"), "{error}");
-    }
 
     #[test]
     fn words_survive_the_shell() {

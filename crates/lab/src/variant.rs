@@ -1,6 +1,7 @@
 //! One configuration under comparison: what is put in front of the server's command, and what must then be true of
 //! its processes.
 
+use crate::library;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +15,13 @@ pub struct Variant {
     /// Environment variables for the server's command.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// A library to preload, by file name; it is looked for where the dynamic linker looks.
+    /// A library to preload, by file name; it is looked for where the dynamic linker looks, also with a version behind.
     #[serde(default)]
     pub preload: Option<String>,
     /// A policy of `unbloat run`.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Words in front of the server's command, for example another Ruby or a chroot.
+    /// Words in front of the server's command, for example another Ruby.
     #[serde(default)]
     pub wrapper: Vec<String>,
     /// Another start command than the plan's.
@@ -29,12 +30,34 @@ pub struct Variant {
     /// The allocator that must then be live: `glibc`, `jemalloc`, `mimalloc` or `tcmalloc`.
     #[serde(default)]
     pub allocator: Option<String>,
+    /// A file that must then be mapped into the server's processes, for example another libruby.
+    #[serde(default)]
+    pub mapped: Option<String>,
     /// Debian package that has the library, for the line to deploy.
     #[serde(default)]
     pub package: Option<String>,
 }
 
 impl Variant {
+    /// The variant on this machine: `{directory}` filled in with the plan's directory, the library by the name and the
+    /// package that it has here. What is not installed stays as it is; the run will say so.
+    #[must_use]
+    pub fn here(self, directory: &Path) -> Variant {
+        let fill = |word: String| word.replace("{directory}", &directory.display().to_string());
+        let fill_all = |words: Vec<String>| words.into_iter().map(fill).collect::<Vec<_>>();
+        let installed = self.preload.as_deref().and_then(library::find);
+        let (file, package) = installed.map_or((None, None), |found| (Some(found.file), found.package));
+        Variant {
+            environment: self.environment.into_iter().map(|(key, value)| (key, fill(value))).collect(),
+            preload: file.or(self.preload).map(fill),
+            package: package.or(self.package),
+            wrapper: fill_all(self.wrapper),
+            start: self.start.map(fill_all),
+            mapped: self.mapped.map(fill),
+            ..self
+        }
+    }
+
     /// The words to put in front of the server's command. `unbloat` is this program's own file.
     #[must_use]
     pub fn words(&self, unbloat: &Path) -> Vec<String> {
@@ -47,13 +70,8 @@ impl Variant {
             words.extend(variables);
         }
         if let Some(policy) = &self.policy {
-            words.extend([
-                unbloat.display().to_string(),
-                "run".into(),
-                "--policy".into(),
-                policy.clone(),
-                "--".into(),
-            ]);
+            words.push(unbloat.display().to_string());
+            words.extend(["run", "--policy", policy, "--"].map(str::to_owned));
         }
         words
     }
@@ -64,7 +82,8 @@ impl Variant {
         let arenas = self.environment.get("MALLOC_ARENA_MAX").and_then(|n| n.parse().ok());
         let environment = self.environment.iter().map(|(k, v)| Claim::Environment(k.clone(), v.clone()));
         environment
-            .chain(self.preload.iter().map(|library| Claim::Mapped(library.clone())))
+            .chain(self.preload.iter().map(|file| Claim::Mapped(file.clone(), self.package.clone())))
+            .chain(self.mapped.iter().map(|file| Claim::Mapped(file.clone(), None)))
             .chain(self.allocator.iter().map(|name| Claim::Allocator(name.clone())))
             .chain(arenas.map(Claim::ArenaMax))
             .chain(
@@ -114,8 +133,8 @@ fn quoted(options: &str) -> String {
 pub enum Claim {
     /// Started with this variable.
     Environment(String, String),
-    /// A file of this name is mapped executable.
-    Mapped(String),
+    /// A file of this name or path is mapped executable; the package that has it.
+    Mapped(String, Option<String>),
     /// This allocator serves `malloc`.
     Allocator(String),
     /// glibc's limit of arenas is this.
@@ -213,6 +232,18 @@ mod tests {
         assert_eq!(words("arenas=2"), "env MALLOC_ARENA_MAX=2");
         assert_eq!(words("jemalloc"), "env LD_PRELOAD=libjemalloc.so.2");
         assert_eq!(words("trim=major"), "/usr/bin/unbloat run --policy trim=major --");
+    }
+
+    #[test]
+    fn the_plan_s_directory_is_filled_in() {
+        let patched = Variant {
+            environment: BTreeMap::from([("LD_LIBRARY_PATH".into(), "{directory}/lib".into())]),
+            mapped: Some("{directory}/lib/libruby-3.1.so.3.1".into()),
+            ..Variant::default()
+        };
+        let here = patched.here(Path::new("/app"));
+        assert_eq!(here.words(Path::new("u")), ["env", "LD_LIBRARY_PATH=/app/lib"]);
+        assert!(here.claims().contains(&Claim::Mapped("/app/lib/libruby-3.1.so.3.1".into(), None)));
     }
 
     #[test]

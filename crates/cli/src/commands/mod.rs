@@ -7,6 +7,7 @@ mod growth;
 mod import;
 mod inspect;
 mod install;
+mod keep;
 mod mark;
 mod plot;
 mod policy;
@@ -53,6 +54,9 @@ pub(crate) enum Command {
     Report(compare::ReportArgs),
     /// Give freed memory of running processes back, without a restart.
     Trim(trim::Args),
+    /// What `compare` starts servers and loads with; of no use by hand.
+    #[command(hide = true)]
+    Keep(keep::Args),
     /// Print the version with what it was built from.
     Version(version::Args),
 }
@@ -75,6 +79,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => compare::report(&args),
         Command::Trim(args) => trim::run(&args),
+        Command::Keep(args) => keep::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }

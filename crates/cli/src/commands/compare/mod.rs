@@ -12,7 +12,7 @@ use std::time::Duration;
 use unbloat_lab::experiment::{conclude, conduct, looks};
 use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::plan::Plan;
-use unbloat_lab::run::{Bench, RunError, clean_up, directory_of};
+use unbloat_lab::run::{Bench, RunError, directory_of};
 use unbloat_lab::trace::traces;
 use unbloat_lab::variant::Variant;
 use unbloat_lab::{init, schedule};
@@ -92,8 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Renders an experiment again from its file.
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let stored = Stored::read(&args.file)?;
-    let variants = stored.plan.variants()?;
-    show(&stored, &variants, &args.show, &args.file)?;
+    show(&stored, &args.show, &args.file)?;
     Ok(Exit::Done)
 }
 
@@ -103,19 +102,19 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     if let Some(blocks) = args.blocks {
         plan.design.blocks = blocks;
     }
-    let variants = plan.variants()?;
+    let directory = directory_of(&base, &plan).context("cannot find the directory that server.directory names")?;
+    let variants: Vec<Variant> = plan.variants()?.into_iter().map(|v| v.here(&directory)).collect();
     if args.dry_run {
         return dry_run(&plan, &variants, args.until_decided);
     }
     let output = args.output.clone().unwrap_or_else(|| recording_of(name));
     let (mut file, stored) =
-        ExperimentFile::open(&output, &plan, &text, looks(&plan, args.until_decided).len())?;
-    clean_up(&stored.cut_short);
+        ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
     let interrupted = follow::interruptible()?;
     let bench = Bench {
         plan: &plan,
         variants: &variants,
-        directory: directory_of(&base, &plan),
+        directory,
         unbloat: std::env::current_exe().context("cannot find this program's own file")?,
         interrupted: &interrupted,
     };
@@ -134,7 +133,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     }
     // What is shown is what is in the file.
     let stored = Stored { plan, ..Stored::read(&output)? };
-    show(&stored, &variants, &args.show, &output)?;
+    show(&stored, &args.show, &output)?;
     Ok(Exit::Done)
 }
 
@@ -164,7 +163,10 @@ fn write_plan(directory: &Path, output: &Path) -> anyhow::Result<Exit> {
     let directory = directory.canonicalize()?;
     let mut file = std::fs::File::create_new(output)
         .with_context(|| format!("cannot make {}. Give another name with -o", output.display()))?;
-    file.write_all(init::plan(&directory).as_bytes())?;
+    let beside = output.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_here = beside.canonicalize().is_ok_and(|beside| beside == directory);
+    let from_here = if is_here { Path::new(".") } else { directory.as_path() };
+    file.write_all(init::plan(&directory, from_here).as_bytes())?;
     let found = init::Found::look(&directory).describe();
     writeln!(std::io::stdout(), "{}: found {found}. Edit the lines marked <-, then:", output.display())?;
     writeln!(std::io::stdout(), "  unbloat compare {} --dry-run", output.display())?;
@@ -211,8 +213,8 @@ fn rounded(duration: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(duration.as_secs()))
 }
 
-fn show(stored: &Stored, variants: &[Variant], show: &Show, recording: &Path) -> anyhow::Result<()> {
-    let results = stored.results();
+fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Result<()> {
+    let (results, variants) = (stored.results(), &stored.variants);
     let (analysis, recommendation) = conclude(&stored.plan, variants, &results, stored.looks);
     let experiment = Experiment {
         plan: &stored.plan,

@@ -1,0 +1,219 @@
+//! `unbloat compare` when things go wrong: servers that do not start, die, ignore SIGTERM or leave something behind, loads
+//! that fail, libraries that are missing. A run that cannot count is kept with its reason, and the next one is not disturbed.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory with a plan of two equal variants, one block.
+struct Bench {
+    directory: tempfile::TempDir,
+}
+
+impl Bench {
+    /// `server` are lines of the plan's table of that name, `load` of the other.
+    fn new(server: &str, load: &str) -> Self {
+        Self::with(server, load, "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n")
+    }
+
+    fn with(server: &str, load: &str, variants: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = format!(
+            "title = \"trouble\"\n[server]\nstop-within = \"500ms\"\n{server}\n[load]\n{load}\n[design]\nblocks = 1\n\
+             idle-tail = \"0s\"\n[rule]\nnot-worse = []\n{variants}"
+        );
+        std::fs::write(directory.path().join("plan.toml"), plan).unwrap();
+        Bench { directory }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
+        command.args(["compare", "plan.toml", "--json", "--quiet"]).current_dir(self.directory.path());
+        command
+    }
+
+    /// The command fails, and says so.
+    fn refusal(&self) -> String {
+        let Output { status, stderr, .. } = self.command().output().unwrap();
+        let text = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(1), "{text}");
+        self.assert_nothing_runs();
+        text
+    }
+
+    fn document(&self) -> Value {
+        let output = self.command().output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.assert_nothing_runs();
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn running(&self) -> Vec<PathBuf> {
+        let directory = self.directory.path().canonicalize().unwrap();
+        let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        entries.filter(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == directory)).collect()
+    }
+
+    /// Everything that is started in this test runs in its directory.
+    fn assert_nothing_runs(&self) {
+        assert_eq!(self.running(), Vec::<PathBuf>::new());
+    }
+}
+
+/// A server that is a shell script.
+fn shell(script: &str) -> String {
+    format!("start = [\"sh\", \"-c\", '''{script}''']\nready = {{ line = \"ready\" }}\nready-within = \"10s\"")
+}
+
+const OWN: &str = "driver = \"own\"";
+const WORKS: &str = "echo ready; echo done units=1 throughput=1; exec sleep 60";
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let text = Bench::new("start = [\"./nonesuch\"]\nready = { line = \"ready\" }", OWN).refusal();
+    assert!(text.contains("cannot start ./nonesuch: No such file"), "{text}");
+}
+
+#[test]
+fn a_server_that_ends_early_is_quoted() {
+    let text = Bench::new(&shell("echo no such gem >&2; exit 7"), OWN).refusal();
+    assert!(text.contains("no such gem") && text.contains("status 7"), "{text}");
+}
+
+#[test]
+fn a_server_that_never_gets_ready_is_ended() {
+    let server = shell("echo hello; exec sleep 60").replace("10s", "200ms");
+    let text = Bench::new(&server, OWN).refusal();
+    assert!(text.contains("hello") && text.contains("line \"ready\""), "{text}");
+    let server = server.replace("{ line = \"ready\" }", "{ port = \"{port}\" }");
+    let text = Bench::new(&server, OWN).refusal();
+    assert!(text.contains("that says it is ready (port"), "{text}");
+}
+
+#[test]
+fn a_server_that_dies_under_load_does_not_keep_the_load_waiting() {
+    let load = "driver = \"command\"\ncommand = [\"sleep\", \"60\"]";
+    let begun = Instant::now();
+    let text = Bench::new(&shell("echo ready; sleep 0.3; echo out of luck; exit 9"), load).refusal();
+    assert!(text.contains("ended during the run") && text.contains("out of luck"), "{text}");
+    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the load");
+}
+
+#[test]
+fn what_ignores_sigterm_is_named_killed_and_left_out() {
+    let text = Bench::new(&shell("trap '' TERM; echo ready; echo done; while :; do sleep 1; done"), OWN).refusal();
+    assert!(text.contains("left something behind") && text.contains("500ms after SIGTERM"), "{text}");
+}
+
+/// A process of a session of its own that keeps the port, as a daemon would.
+#[test]
+fn what_leaves_its_session_and_keeps_the_port_is_found() {
+    let leak = r#"require "socket"; trap("TERM", "IGNORE"); TCPServer.new("127.0.0.1", ARGV[0].to_i); $stdout.puts "ready\ndone"; $stdout.flush; sleep"#;
+    let server = format!(
+        "start = [\"sh\", \"-c\", '''setsid ruby -e '\\''{leak}'\\'' {{port}} & trap \"exit 0\" TERM; wait''']\nready = {{ line = \"ready\" }}"
+    );
+    let server = server.replace("'\\''", "\"$0\"").replace(&format!("\"$0\"{leak}\"$0\""), "\"$0\"");
+    let server = server.replace("''']", &format!("''', '''{leak}''']"));
+    let text = Bench::new(&server, OWN).refusal();
+    assert!(text.contains("left something behind") && text.contains("TCPServer"), "{text}");
+}
+
+#[test]
+fn a_load_that_fails_or_never_ends_is_a_reason() {
+    let load = "driver = \"command\"\ncommand = [\"sh\", \"-c\", \"echo broken script >&2; exit 1\"]";
+    let text = Bench::new(&shell(WORKS), load).refusal();
+    assert!(text.contains("the load failed") && text.contains("broken script"), "{text}");
+    let text = Bench::new(&shell(WORKS), "driver = \"command\"\ncommand = [\"./k6\"]").refusal();
+    assert!(text.contains("cannot start ./k6"), "{text}");
+    let endless = Bench::new(&shell(WORKS), "driver = \"command\"\ncommand = [\"sleep\", \"60\"]");
+    let plan = endless.directory.path().join("plan.toml");
+    let text = std::fs::read_to_string(&plan).unwrap().replace("[design]", "[design]\nload-within = \"200ms\"");
+    std::fs::write(&plan, text).unwrap();
+    let text = endless.refusal();
+    assert!(text.contains("still ran after 200ms"), "{text}");
+}
+
+#[test]
+fn a_dirty_load_is_kept_and_left_out() {
+    let load = "driver = \"command\"\ncommand = [\"sh\", \"-c\", \"echo 3 lost >&2; exit 3\"]";
+    let text = Bench::new(&shell(WORKS), load).refusal();
+    assert!(text.contains("not clean: 3 lost"), "{text}");
+}
+
+#[test]
+fn a_library_that_is_missing_costs_its_variant_and_nothing_else() {
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\npreload = \"libnonesuch.so\"\npackage = \"libnonesuch1\"\n";
+    let document = Bench::with(&shell(WORKS), OWN, variants).document();
+    assert_eq!((&document["variants"][0]["runs"], &document["variants"][1]["runs"]), (&2.into(), &0.into()));
+    let why = document["excluded"][0]["why"].as_str().unwrap();
+    assert!(why.contains("libnonesuch.so is not mapped") && why.contains("libnonesuch1"), "{why}");
+}
+
+#[test]
+fn a_load_of_any_command_brings_its_figures() {
+    let load = r#"driver = "command"
+command = ["sh", "-c", "echo working on {port}; echo '{\"p95_s\": 0.25, \"throughput\": 40}'"]"#;
+    let document = Bench::new(&shell(WORKS), load).document();
+    assert_eq!(document["variants"][0]["metrics"]["p95"]["median"], 0.25);
+    assert_eq!(document["variants"][1]["metrics"]["throughput"]["median"], 40.0);
+}
+
+#[test]
+fn killed_by_sigkill_it_leaves_neither_server_nor_load() {
+    let daemon = "setsid sleep 61 & echo ready; exec sleep 62";
+    let bench = Bench::new(&shell(daemon), "driver = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 63; :\"]");
+    let mut harness = bench.command().stdout(Stdio::null()).spawn().unwrap();
+    let runs = |seconds: &str| {
+        bench.running().iter().any(|process| {
+            std::fs::read_to_string(process.join("cmdline")).is_ok_and(|command| command == format!("sleep\0{seconds}\0"))
+        })
+    };
+    let all_run = (0..1500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        runs("61") && runs("62") && runs("63")
+    });
+    harness.kill().unwrap();
+    harness.wait().unwrap();
+    assert!(all_run, "the run has not begun within 30 s");
+    let gone = (0..1500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        bench.running().is_empty()
+    });
+    assert!(gone, "{:?}", bench.running());
+}
+
+#[test]
+fn a_file_of_another_plan_is_refused_and_kept() {
+    let bench = Bench::new(&shell(WORKS), OWN);
+    bench.document();
+    let before = std::fs::read(bench.directory.path().join("plan.unbloat")).unwrap();
+    let plan = bench.directory.path().join("plan.toml");
+    let text = std::fs::read_to_string(&plan).unwrap().replace("trouble", "another");
+    std::fs::write(&plan, text).unwrap();
+    let text = bench.refusal();
+    assert!(text.contains("holds another plan") && text.contains("another") && text.contains("-o"), "{text}");
+    assert_eq!(std::fs::read(bench.directory.path().join("plan.unbloat")).unwrap(), before);
+}
+
+/// The applications that come with Unbloat: what is found in each, and a plan that is understood.
+#[test]
+fn init_knows_the_applications() {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
+    let found = [("cable", "cable"), ("anycable", "cable"), ("web", "http"), ("jobs", "jobs"), ("fragment", "command")];
+    for (name, driver) in found {
+        let directory = tempfile::tempdir().unwrap();
+        let unbloat = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
+            command.current_dir(directory.path()).arg("compare");
+            command
+        };
+        let output = unbloat().arg("init").arg(apps.join(name)).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let plan = std::fs::read_to_string(directory.path().join("unbloat.toml")).unwrap();
+        assert!(plan.contains(&format!("driver = \"{driver}\"")), "{name}: {plan}");
+        let dry = unbloat().args(["unbloat.toml", "--dry-run"]).output().unwrap();
+        assert!(dry.status.success(), "{name}: {}", String::from_utf8_lossy(&dry.stderr));
+    }
+}
