@@ -6,10 +6,11 @@ build:
 	@scripts/deps build
 	cargo build --release
 
-# A real Puma: started, kept busy, inspected, explained.
+# Which set-up is best for an Action Cable application: five minutes of real servers, a table, an answer and a report.
 demo: build
-	@scripts/deps demo
-	demo/run
+	@scripts/deps apps target
+	@mkdir -p target/demo && rm -f target/demo/demo.unbloat*
+	target/release/unbloat compare demo --output target/demo/demo.unbloat
 
 test:
 	@scripts/deps build test apps

@@ -194,3 +194,32 @@ fn bad_plans_are_refused_with_the_reason() {
     let missing = Bench::new("").run(&["compare", "nonesuch"]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("fragment, cable, web, jobs"));
 }
+
+#[test]
+fn two_experiments_are_put_beside_each_other() {
+    let plan = |hold: &str| {
+        let variants = format!(
+            "[[variant]]\nname = \"a\"\nenvironment = {{ HOLD_MB = \"{hold}\" }}\n[[variant]]\nname = \"b{hold}\"\n"
+        );
+        sleeper(&variants).replace("blocks = 6", "blocks = 2")
+    };
+    let (first, second) = (Bench::new(&plan("10")), Bench::new(&plan("60")));
+    for bench in [&first, &second] {
+        bench.document(&["compare", "plan.toml", "--json"]);
+    }
+    let other = second.directory.path().join("plan.unbloat");
+    let output = first.run(&["report", "plan.unbloat", other.to_str().unwrap(), "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = std::fs::read_to_string(root().join("docs/reference/compare-files.schema.json")).unwrap();
+    jsonschema::validate(&serde_json::from_str(&schema).unwrap(), &document).unwrap();
+    let memory = &document["variants"][0]["metrics"]["pss_end"];
+    assert!(memory["ratio_low"].as_f64().unwrap() > 1.5, "{document:#}");
+    assert_eq!(document["alone"], serde_json::json!(["b10", "b60"]));
+
+    let text =
+        String::from_utf8(first.run(&["report", "plan.unbloat", other.to_str().unwrap()]).stdout).unwrap();
+    assert!(
+        text.contains("memory (PSS after the load)") && text.contains("only in one of them: b10, b60"),
+        "{text}"
+    );
+}

@@ -53,7 +53,9 @@ impl Bench {
     fn running(&self) -> Vec<PathBuf> {
         let directory = self.directory.path().canonicalize().unwrap();
         let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-        entries.filter(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == directory)).collect()
+        entries
+            .filter(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == directory))
+            .collect()
     }
 
     /// Everything that is started in this test runs in its directory.
@@ -64,7 +66,9 @@ impl Bench {
 
 /// A server that is a shell script.
 fn shell(script: &str) -> String {
-    format!("start = [\"sh\", \"-c\", '''{script}''']\nready = {{ line = \"ready\" }}\nready-within = \"10s\"")
+    format!(
+        "start = [\"sh\", \"-c\", '''{script}''']\nready = {{ line = \"ready\" }}\nready-within = \"10s\""
+    )
 }
 
 const OWN: &str = "driver = \"own\"";
@@ -103,7 +107,8 @@ fn a_server_that_dies_under_load_does_not_keep_the_load_waiting() {
 
 #[test]
 fn what_ignores_sigterm_is_named_killed_and_left_out() {
-    let text = Bench::new(&shell("trap '' TERM; echo ready; echo done; while :; do sleep 1; done"), OWN).refusal();
+    let text =
+        Bench::new(&shell("trap '' TERM; echo ready; echo done; while :; do sleep 1; done"), OWN).refusal();
     assert!(text.contains("left something behind") && text.contains("500ms after SIGTERM"), "{text}");
 }
 
@@ -129,7 +134,8 @@ fn a_load_that_fails_or_never_ends_is_a_reason() {
     assert!(text.contains("cannot start ./k6"), "{text}");
     let endless = Bench::new(&shell(WORKS), "driver = \"command\"\ncommand = [\"sleep\", \"60\"]");
     let plan = endless.directory.path().join("plan.toml");
-    let text = std::fs::read_to_string(&plan).unwrap().replace("[design]", "[design]\nload-within = \"200ms\"");
+    let text =
+        std::fs::read_to_string(&plan).unwrap().replace("[design]", "[design]\nload-within = \"200ms\"");
     std::fs::write(&plan, text).unwrap();
     let text = endless.refusal();
     assert!(text.contains("still ran after 200ms"), "{text}");
@@ -163,11 +169,13 @@ command = ["sh", "-c", "echo working on {port}; echo '{\"p95_s\": 0.25, \"throug
 #[test]
 fn killed_by_sigkill_it_leaves_neither_server_nor_load() {
     let daemon = "setsid sleep 61 & echo ready; exec sleep 62";
-    let bench = Bench::new(&shell(daemon), "driver = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 63; :\"]");
+    let bench =
+        Bench::new(&shell(daemon), "driver = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 63; :\"]");
     let mut harness = bench.command().stdout(Stdio::null()).spawn().unwrap();
     let runs = |seconds: &str| {
         bench.running().iter().any(|process| {
-            std::fs::read_to_string(process.join("cmdline")).is_ok_and(|command| command == format!("sleep\0{seconds}\0"))
+            std::fs::read_to_string(process.join("cmdline"))
+                .is_ok_and(|command| command == format!("sleep\0{seconds}\0"))
         })
     };
     let all_run = (0..1500).any(|_| {
@@ -201,7 +209,13 @@ fn a_file_of_another_plan_is_refused_and_kept() {
 #[test]
 fn init_knows_the_applications() {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
-    let found = [("cable", "cable"), ("anycable", "cable"), ("web", "http"), ("jobs", "jobs"), ("fragment", "command")];
+    let found = [
+        ("cable", "cable"),
+        ("anycable", "cable"),
+        ("web", "http"),
+        ("jobs", "jobs"),
+        ("fragment", "command"),
+    ];
     for (name, driver) in found {
         let directory = tempfile::tempdir().unwrap();
         let unbloat = || {

@@ -1,8 +1,8 @@
 //! Putting the load on a running server, and what came of it.
 
+use crate::keep::{self, Kept};
 use crate::metric::Metric;
 use crate::plan::{Bench, Load};
-use crate::keep::{self, Kept};
 use crate::server::{Running, ServerError, key_values};
 use serde::Deserialize;
 use serde_json::Value;
@@ -131,8 +131,8 @@ impl Driver<'_> {
         let program = words.first().cloned().unwrap_or_default();
         let mut command = keep::command(self.unbloat, &words);
         command.current_dir(self.directory).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut kept = Kept::start(command)
-            .map_err(|source| DriverError::Spawn { program: program.clone(), source })?;
+        let mut kept =
+            Kept::start(command).map_err(|source| DriverError::Spawn { program: program.clone(), source })?;
         let (stdout, stderr) = (collect(kept.stdout()), collect(kept.stderr()));
         let status = self.wait(&mut kept, server, &program)?;
         // What it left behind would hold its stdout open.

@@ -343,7 +343,8 @@ driver = "own"
         let mut results = runs(2, &[(1.0, 1.0), (0.5, 1.0)]);
         results[1].excluded = Some(Exclusion::Dirty("3 lost".into()));
         results[2].proof = vec!["libjemalloc.so.2 is mapped".into()];
-        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap();
+        let (mut file, stored) =
+            ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap();
         assert!(stored.runs.is_empty());
         for (position, result) in results.iter().enumerate() {
             let run = file.begin(result.slot, position).unwrap();
@@ -360,7 +361,11 @@ driver = "own"
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.unbloat");
         let plan = Plan::parse(PLAN).unwrap();
-        ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap().0.finish("done").unwrap();
+        ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1)
+            .unwrap()
+            .0
+            .finish("done")
+            .unwrap();
         let other = PLAN.replace("\"two\"", "\"three\"");
         let error = ExperimentFile::open(&path, &plan, &other, &[], 1).unwrap_err().to_string();
         assert!(error.contains("three"), "{error}");

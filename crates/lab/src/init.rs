@@ -73,9 +73,16 @@ fn camel(name: &str) -> String {
 /// Whether a Ruby file beside requires Sidekiq: workers without a Gemfile.
 fn requires_sidekiq(directory: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
-    let ruby = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rb"));
-    ruby.filter_map(|path| std::fs::read_to_string(path).ok())
-        .any(|text| text.lines().any(|line| line.trim_start().starts_with("require \"sidekiq") || line.trim_start().starts_with("require 'sidekiq")))
+    let ruby = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "rb"));
+    ruby.filter_map(|path| std::fs::read_to_string(path).ok()).any(|text| {
+        text.lines().any(|line| {
+            line.trim_start().starts_with("require \"sidekiq")
+                || line.trim_start().starts_with("require 'sidekiq")
+        })
+    })
 }
 
 /// Whether the application brings a program `start` of its own.
@@ -224,7 +231,10 @@ mod tests {
         for (files, expected) in cases {
             let directory = application(files);
             assert_eq!(Found::look(directory.path()), expected);
-            assert!(expected != Found::Cable || plan(directory.path(), Path::new(".")).contains("--channel=ChatChannel"));
+            assert!(
+                expected != Found::Cable
+                    || plan(directory.path(), Path::new(".")).contains("--channel=ChatChannel")
+            );
             let text = plan(directory.path(), Path::new("."));
             Plan::parse(&text).unwrap_or_else(|e| panic!("{expected:?}: {e}\n{text}"));
         }

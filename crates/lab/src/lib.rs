@@ -26,6 +26,7 @@
 //! | [`trace`] | memory over time of each run, for the charts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
 //! | [`recommend`] | the answer by the plan's rule |
+//! | [`versus`] | two experiments beside each other |
 
 pub mod analysis;
 pub mod driver;
@@ -45,3 +46,4 @@ pub mod schedule;
 pub mod server;
 pub mod trace;
 pub mod variant;
+pub mod versus;

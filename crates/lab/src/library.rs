@@ -39,9 +39,8 @@ pub fn find(name: &str) -> Option<Library> {
 
 /// `libx.so` itself, or its shortest name with a version, which is the one that programs ask for.
 fn shortest(name: &str, files: impl Iterator<Item = String>) -> Option<String> {
-    let is_it = |file: &String| {
-        file.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
+    let is_it =
+        |file: &String| file.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     files.filter(is_it).min_by_key(|file| (file.len(), file.clone()))
 }
 

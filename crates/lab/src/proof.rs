@@ -53,7 +53,8 @@ fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
         }
         Claim::Mapped(wanted, package) => {
             let maps = Maps::of(pid).map_err(text)?;
-            let mapping = maps.iter().filter(|m| m.execute).filter_map(|m| m.file()).find(|f| is_it(f, wanted));
+            let mapping =
+                maps.iter().filter(|m| m.execute).filter_map(|m| m.file()).find(|f| is_it(f, wanted));
             match (mapping, package) {
                 (Some(file), _) => Ok(format!("{} is mapped", file.display())),
                 (None, Some(package)) => {

@@ -8,3 +8,4 @@ pub mod growth;
 pub mod holm;
 pub mod median;
 pub mod power;
+pub mod unpaired;

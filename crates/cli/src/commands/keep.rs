@@ -13,6 +13,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let status = keep::serve(&args.command).context("`unbloat compare` calls this, with a socket as stdin")?;
+    let status =
+        keep::serve(&args.command).context("`unbloat compare` calls this, with a socket as stdin")?;
     Ok(Exit::Status(status.clamp(0, 255) as u8))
 }

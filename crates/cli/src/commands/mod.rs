@@ -12,6 +12,7 @@ mod mark;
 mod plot;
 mod policy;
 mod record;
+mod report;
 mod run;
 mod show;
 mod status;
@@ -50,8 +51,8 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Compare configurations of a server and recommend one, with evidence.
     Compare(compare::Args),
-    /// Render an experiment again from its recording.
-    Report(compare::ReportArgs),
+    /// Render an experiment again from its recording, or two beside each other.
+    Report(report::Args),
     /// Give freed memory of running processes back, without a restart.
     Trim(trim::Args),
     /// What `compare` starts servers and loads with; of no use by hand.
@@ -77,7 +78,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Install(args) => install::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Compare(args) => compare::run(&args),
-        Command::Report(args) => compare::report(&args),
+        Command::Report(args) => report::run(&args),
         Command::Trim(args) => trim::run(&args),
         Command::Keep(args) => keep::run(&args),
         Command::Version(args) => version::run(&args),

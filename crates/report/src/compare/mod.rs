@@ -5,11 +5,13 @@ mod html;
 mod json;
 mod sentence;
 mod text;
+mod versus;
 
 pub use html::{About, html};
 pub use json::document;
 pub use sentence::{reason, recommended};
 pub use text::text;
+pub use versus::{Two, versus_document, versus_text};
 
 use unbloat_lab::analysis::Analysis;
 use unbloat_lab::plan::Plan;

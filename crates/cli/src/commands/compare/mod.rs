@@ -3,21 +3,19 @@
 mod built_in;
 mod follow;
 
+use super::report::{Show, show};
 use crate::exit::Exit;
 use anyhow::Context as _;
 use follow::Follower;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use unbloat_lab::experiment::{conclude, conduct, looks};
+use unbloat_lab::experiment::{conduct, looks};
 use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::plan::Plan;
 use unbloat_lab::run::{Bench, RunError, directory_of};
-use unbloat_lab::trace::traces;
 use unbloat_lab::variant::Variant;
 use unbloat_lab::{init, schedule};
-use unbloat_report::compare::{About, Experiment, document, html, text};
-use unbloat_report::style::Style;
 
 /// Options of `unbloat compare`.
 #[derive(Debug, clap::Args)]
@@ -40,22 +38,11 @@ pub(crate) struct Args {
     until_decided: bool,
     #[command(flatten)]
     show: Show,
-    #[command(subcommand)]
-    command: Option<Sub>,
-}
-
-/// How to show an experiment.
-#[derive(Debug, clap::Args)]
-struct Show {
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
-    /// Write the report as one self-contained page [default: next to the recording]
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// No progress on stderr
     #[arg(short, long)]
     quiet: bool,
+    #[command(subcommand)]
+    command: Option<Sub>,
 }
 
 /// What else `compare` does.
@@ -72,15 +59,6 @@ enum Sub {
     },
 }
 
-/// Options of `unbloat report`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ReportArgs {
-    /// The recording file of an experiment
-    file: PathBuf,
-    #[command(flatten)]
-    show: Show,
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match (&args.command, &args.plan) {
         (Some(Sub::Init { directory, output }), _) => write_plan(directory, output),
@@ -89,20 +67,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Renders an experiment again from its file.
-pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let stored = Stored::read(&args.file)?;
-    show(&stored, &args.show, &args.file)?;
-    Ok(Exit::Done)
-}
-
 fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     let (text, base) = read_plan(name)?;
     let mut plan = Plan::parse(&text).with_context(|| format!("cannot use the plan {name}"))?;
     if let Some(blocks) = args.blocks {
         plan.design.blocks = blocks;
     }
-    let directory = directory_of(&base, &plan).context("cannot find the directory that server.directory names")?;
+    let directory =
+        directory_of(&base, &plan).context("cannot find the directory that server.directory names")?;
     let variants: Vec<Variant> = plan.variants()?.into_iter().map(|v| v.here(&directory)).collect();
     if args.dry_run {
         return dry_run(&plan, &variants, args.until_decided);
@@ -118,7 +90,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
         unbloat: std::env::current_exe().context("cannot find this program's own file")?,
         interrupted: &interrupted,
     };
-    let mut follower = Follower::new(args.show.quiet);
+    let mut follower = Follower::new(args.quiet);
     let mut results = stored.results();
     let end = conduct(&bench, &mut file, &mut results, args.until_decided, &mut follower);
     follower.finish();
@@ -211,42 +183,4 @@ fn dry_run(plan: &Plan, variants: &[Variant], until_decided: bool) -> anyhow::Re
 
 fn rounded(duration: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(duration.as_secs()))
-}
-
-fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Result<()> {
-    let (results, variants) = (stored.results(), &stored.variants);
-    let (analysis, recommendation) = conclude(&stored.plan, variants, &results, stored.looks);
-    let experiment = Experiment {
-        plan: &stored.plan,
-        variants,
-        results: &results,
-        analysis: &analysis,
-        recommendation: &recommendation,
-    };
-    let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
-    let about = About {
-        traces: traces(recording, stored)?,
-        environment: stored.environment.clone(),
-        recording: recording.display().to_string(),
-    };
-    std::fs::write(&page, html(&experiment, &about))
-        .with_context(|| format!("cannot write {}", page.display()))?;
-    let mut out = std::io::stdout().lock();
-    if show.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document(&experiment))?)?;
-    } else {
-        write!(out, "{}", text(&experiment, &style()))?;
-        writeln!(out, "\nreport     {}\nrecording  {}", page.display(), recording.display())?;
-    }
-    Ok(())
-}
-
-fn style() -> Style {
-    let terminal = std::io::stdout().is_terminal();
-    let width = if terminal {
-        crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
-    } else {
-        80
-    };
-    Style { width: width.clamp(60, 120), color: terminal && std::env::var_os("NO_COLOR").is_none() }
 }

@@ -1,0 +1,100 @@
+//! `unbloat report`: renders experiments again from their files, one alone or two beside each other.
+
+use crate::exit::Exit;
+use anyhow::Context as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use unbloat_lab::experiment::conclude;
+use unbloat_lab::file::Stored;
+use unbloat_lab::trace::traces;
+use unbloat_lab::versus::versus;
+use unbloat_report::compare::{About, Experiment, Two, document, html, text, versus_document, versus_text};
+use unbloat_report::style::Style;
+
+/// Options of `unbloat report`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The recording file of an experiment
+    file: PathBuf,
+    /// Another one, to put beside it
+    #[arg(conflicts_with = "html")]
+    other: Option<PathBuf>,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// How to show an experiment.
+#[derive(Debug, clap::Args)]
+pub(super) struct Show {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Write the report as one self-contained page [default: next to the recording]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let first = Stored::read(&args.file)?;
+    match &args.other {
+        None => show(&first, &args.show, &args.file)?,
+        Some(other) => beside(&first, &args.file, other, args.show.json)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn beside(first: &Stored, file: &Path, other: &Path, json: bool) -> anyhow::Result<()> {
+    let versus = versus(first, &Stored::read(other)?);
+    let (file, other) = (file.display().to_string(), other.display().to_string());
+    anyhow::ensure!(
+        !versus.shared.is_empty(),
+        "{file} and {other} have no variant in common ({}): there is nothing to compare",
+        versus.alone.join(", ")
+    );
+    let two = Two { first: &file, second: &other, versus: &versus };
+    let mut out = std::io::stdout().lock();
+    match json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&versus_document(&two))?)?,
+        false => write!(out, "{}", versus_text(&two, &style()))?,
+    }
+    Ok(())
+}
+
+/// Shows an experiment on stdout, and writes its page.
+pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Result<()> {
+    let (results, variants) = (stored.results(), &stored.variants);
+    let (analysis, recommendation) = conclude(&stored.plan, variants, &results, stored.looks);
+    let experiment = Experiment {
+        plan: &stored.plan,
+        variants,
+        results: &results,
+        analysis: &analysis,
+        recommendation: &recommendation,
+    };
+    let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
+    let about = About {
+        traces: traces(recording, stored)?,
+        environment: stored.environment.clone(),
+        recording: recording.display().to_string(),
+    };
+    std::fs::write(&page, html(&experiment, &about))
+        .with_context(|| format!("cannot write {}", page.display()))?;
+    let mut out = std::io::stdout().lock();
+    if show.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&document(&experiment))?)?;
+    } else {
+        write!(out, "{}", text(&experiment, &style()))?;
+        writeln!(out, "\nreport     {}\nrecording  {}", page.display(), recording.display())?;
+    }
+    Ok(())
+}
+
+fn style() -> Style {
+    let terminal = std::io::stdout().is_terminal();
+    let width = if terminal {
+        crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
+    } else {
+        80
+    };
+    Style { width: width.clamp(60, 120), color: terminal && std::env::var_os("NO_COLOR").is_none() }
+}

@@ -1,0 +1,139 @@
+//! Two experiments beside each other: every variant that both have, the second experiment's runs against the first's.
+//!
+//! Runs of two experiments are not paired: whatever else changed between them, the machine's mood included, is in the ratio.
+
+use crate::file::Stored;
+use crate::metric::Metric;
+use std::collections::BTreeMap;
+use unbloat_stats::median::median;
+use unbloat_stats::power::ALPHA;
+use unbloat_stats::unpaired::{Unpaired, unpaired};
+
+/// Two experiments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Versus {
+    /// Variants that both have, in the first one's order.
+    pub shared: Vec<Shared>,
+    /// Names that only one of them has.
+    pub alone: Vec<String>,
+    /// What else is not the same: facts of the environment, and the plans' titles, as (what, first, second).
+    pub differences: Vec<(String, String, String)>,
+}
+
+/// A variant that both experiments have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shared {
+    /// Its name.
+    pub name: String,
+    /// Runs that count, in each.
+    pub runs: (usize, usize),
+    /// Metrics that both yield.
+    pub metrics: BTreeMap<Metric, Change>,
+}
+
+/// One metric of one variant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Median over the first experiment's runs.
+    pub first: f64,
+    /// Median over the second one's.
+    pub second: f64,
+    /// The second against the first.
+    pub change: Unpaired,
+}
+
+/// Puts two experiments beside each other.
+#[must_use]
+pub fn versus(first: &Stored, second: &Stored) -> Versus {
+    let names = |stored: &Stored| stored.variants.iter().map(|v| v.name.clone()).collect::<Vec<_>>();
+    let (names_first, names_second) = (names(first), names(second));
+    let shared = names_first.iter().enumerate().filter_map(|(index, name)| {
+        let other = names_second.iter().position(|n| n == name)?;
+        Some(Shared {
+            name: name.clone(),
+            runs: (runs(first, index), runs(second, other)),
+            metrics: Metric::ALL
+                .into_iter()
+                .filter_map(|metric| {
+                    Some((metric, change(&values(first, index, metric), &values(second, other, metric))?))
+                })
+                .collect(),
+        })
+    });
+    let missing = |of: &[String], from: &[String]| {
+        of.iter().filter(|name| !from.contains(name)).cloned().collect::<Vec<_>>()
+    };
+    let alone = [missing(&names_first, &names_second), missing(&names_second, &names_first)].concat();
+    Versus { shared: shared.collect(), alone, differences: differences(first, second) }
+}
+
+fn counting(stored: &Stored, variant: usize) -> impl Iterator<Item = &crate::result::RunResult> {
+    let runs = stored.runs.iter().map(|(_, result)| result);
+    runs.filter(move |result| result.slot.variant == variant && result.excluded.is_none())
+}
+
+fn runs(stored: &Stored, variant: usize) -> usize {
+    counting(stored, variant).count()
+}
+
+fn values(stored: &Stored, variant: usize, metric: Metric) -> Vec<f64> {
+    counting(stored, variant).filter_map(|result| result.metrics.get(&metric).copied()).collect()
+}
+
+fn change(first: &[f64], second: &[f64]) -> Option<Change> {
+    Some(Change { first: median(first)?, second: median(second)?, change: unpaired(first, second, ALPHA)? })
+}
+
+fn differences(first: &Stored, second: &Stored) -> Vec<(String, String, String)> {
+    let facts = |stored: &Stored| -> BTreeMap<String, String> {
+        let title = ("plan".to_owned(), stored.plan.title.clone());
+        let server = ("server".to_owned(), stored.plan.server.start.join(" "));
+        stored.environment.iter().cloned().chain([title, server]).collect()
+    };
+    let (first, second) = (facts(first), facts(second));
+    let names: std::collections::BTreeSet<_> = first.keys().chain(second.keys()).cloned().collect();
+    let value =
+        |facts: &BTreeMap<String, String>, name: &String| facts.get(name).cloned().unwrap_or_default();
+    names
+        .into_iter()
+        .map(|name| (name.clone(), value(&first, &name), value(&second, &name)))
+        .filter(|(_, first, second)| first != second)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::analysis::tests::runs as simulated;
+    use crate::plan::Plan;
+
+    fn stored(compare: &str, effects: &[(f64, f64)]) -> Stored {
+        let plan = Plan::parse(&format!(
+            "title = \"x\"\ncompare = [{compare}]\n[server]\nstart = [\"a\"]\nready = {{ line = \"r\" }}\n[load]\ndriver = \"own\"\n"
+        ))
+        .unwrap();
+        let results = simulated(6, effects);
+        Stored {
+            variants: plan.variants().unwrap(),
+            plan,
+            runs: results.into_iter().map(|result| (unbloat_store::RunId(1), result)).collect(),
+            looks: 1,
+            environment: vec![],
+        }
+    }
+
+    #[test]
+    fn variants_are_matched_by_name_and_what_only_one_has_is_said() {
+        let first = stored(r#""glibc", "arenas=2""#, &[(1.0, 1.0), (0.5, 1.0)]);
+        let second = stored(r#""lean", "glibc""#, &[(0.4, 1.0), (1.0, 1.0)]);
+        let found = versus(&first, &second);
+        assert_eq!(found.shared.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["glibc"]);
+        // The control of an experiment runs twice in a block.
+        assert_eq!(found.shared[0].runs, (12, 6));
+        let change = found.shared[0].metrics[&Metric::PssEnd].change;
+        assert!((change.ratio - 1.0).abs() < 0.1 && change.interval.is_some(), "{change:?}");
+        assert_eq!(found.alone, ["arenas=2", "lean"]);
+        assert_eq!(found.differences, []);
+    }
+}
