@@ -15,6 +15,12 @@ use unbloat_process::tree::Tree;
 use unbloat_process::watch::ticks_per_second;
 use unbloat_store::{CategoryBytes, NewProcess, ProcessId, RunId, Sample, Writer};
 
+/// Share of one core that sampling may take: half of the 1 % of a machine with two cores that the harness may.
+const BUDGET: f64 = 0.01;
+
+/// Between two looks at who belongs to the tree: that reads the status of every process of the machine.
+const RESCAN: Duration = Duration::from_secs(2);
+
 /// Samples a tree until it is stopped.
 #[derive(Debug)]
 pub struct Sampler {
@@ -31,15 +37,18 @@ impl Sampler {
         let writer = Writer::join(path)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let mut tree = TreeSamples { writer, run, root, known: BTreeMap::new() };
+        let mut tree = TreeSamples { writer, run, members: Members::of(root), known: BTreeMap::new() };
         let thread = std::thread::spawn(move || {
             let (mut peak, mut next) = (0, Instant::now());
             while !stopped.load(Ordering::Relaxed) {
+                let before = thread_cpu();
                 peak = peak.max(tree.sample()?);
-                next += every;
-                // Late by more than an interval: go on from now instead of catching up.
-                next = next.max(Instant::now());
-                std::thread::park_timeout(next - Instant::now());
+                let cost = thread_cpu().saturating_sub(before);
+                // Late by more than an interval, or dear: go on from now instead of catching up.
+                next = (next + every).max(Instant::now() + cost.div_f64(BUDGET).saturating_sub(cost));
+                while Instant::now() < next && !stopped.load(Ordering::Relaxed) {
+                    std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+                }
             }
             Ok(peak)
         });
@@ -60,14 +69,34 @@ impl Sampler {
 struct TreeSamples {
     writer: Writer,
     run: RunId,
-    root: Pid,
+    members: Members,
     known: BTreeMap<Pid, ProcessId>,
+}
+
+/// Who belongs to a tree, as of the last look.
+struct Members {
+    root: Pid,
+    pids: Vec<Pid>,
+    looked: Instant,
+}
+
+impl Members {
+    fn of(root: Pid) -> Self {
+        Members { root, pids: members(root), looked: Instant::now() }
+    }
+
+    fn now(&mut self) -> &[Pid] {
+        if self.looked.elapsed() >= RESCAN {
+            *self = Self::of(self.root);
+        }
+        &self.pids
+    }
 }
 
 impl TreeSamples {
     /// One look at the tree; its PSS in bytes.
     fn sample(&mut self) -> Result<u64, unbloat_store::Error> {
-        let readings = read(self.root);
+        let readings = read(self.members.now());
         let now = self.writer.recording().elapsed_ns();
         let TreeSamples { writer, run, known, .. } = self;
         writer.batch(|batch| {
@@ -105,16 +134,25 @@ impl TreeSamples {
     }
 }
 
-/// The memory of each process of a tree; what ends meanwhile is left out.
-fn read(root: Pid) -> Vec<(Pid, Rollup)> {
-    let Ok(tree) = Tree::read() else { return Vec::new() };
-    tree.below(root).into_iter().filter_map(|pid| Some((pid, Rollup::of(pid).ok()?))).collect()
+/// CPU that this thread has used.
+fn thread_cpu() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+fn members(root: Pid) -> Vec<Pid> {
+    Tree::read().map(|tree| tree.below(root)).unwrap_or_default()
+}
+
+/// The memory of processes; what ends meanwhile is left out.
+fn read(pids: &[Pid]) -> Vec<(Pid, Rollup)> {
+    pids.iter().filter_map(|&pid| Some((pid, Rollup::of(pid).ok()?))).collect()
 }
 
 /// PSS of a tree now, in bytes.
 #[must_use]
 pub fn tree_pss(root: Pid) -> u64 {
-    read(root).iter().map(|(_, memory)| memory.pss_bytes).sum()
+    read(&members(root)).iter().map(|(_, memory)| memory.pss_bytes).sum()
 }
 
 /// CPU of one process so far, in seconds.
@@ -141,9 +179,7 @@ impl Cpu {
 /// CPU of a tree so far, in seconds, with what its processes have waited for.
 #[must_use]
 pub fn tree_cpu_s(root: Pid) -> f64 {
-    let Ok(tree) = Tree::read() else { return 0.0 };
-    let all = tree.below(root).into_iter().filter_map(Cpu::of);
-    all.map(|cpu| cpu.user_s + cpu.system_s + cpu.children_s).sum()
+    members(root).into_iter().filter_map(Cpu::of).map(|cpu| cpu.user_s + cpu.system_s + cpu.children_s).sum()
 }
 
 /// The census of each process of a tree now, written to the recording; the tree's bloat and floor in bytes.
@@ -161,7 +197,7 @@ pub fn census(path: &Path, root: Pid) -> Result<Census, unbloat_store::Error> {
         .into_iter()
         .map(|process| (process.pid, process.id))
         .collect();
-    let reports: Vec<_> = read(root)
+    let reports: Vec<_> = read(&members(root))
         .iter()
         .filter_map(|(pid, memory)| Some((inspect(*pid, &Options::default()).ok()?, memory.pss_bytes)))
         .collect();

@@ -149,7 +149,7 @@ pub struct Design {
     /// What a run takes, as far as one knows; for the remaining time before the first run has ended.
     #[serde(with = "humantime_serde")]
     pub run_takes: Duration,
-    /// How often memory and CPU are sampled during a run.
+    /// How often memory and CPU are sampled during a run, at most: sampling may take 1 % of one core.
     #[serde(with = "humantime_serde")]
     pub sample_every: Duration,
 }

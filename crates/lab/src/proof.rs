@@ -64,10 +64,10 @@ fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
             }
         }
         Claim::Policy(policy) => match status_page::read(pid).map_err(text)? {
-            None => Err(format!("has no status page, so policy {policy} cannot be proved")),
+            None => Err(format!("process {pid} has no status page, so policy {policy} cannot be proved")),
             Some(page) => match page.text(unbloat_status_page::Text::Policy, &mut [0; 256]) {
                 found if found == policy => Ok(format!("libunbloat.so runs policy {policy}")),
-                found => Err(format!("libunbloat.so runs policy {found:?}, not {policy}")),
+                found => Err(format!("libunbloat.so in process {pid} runs policy {found:?}, not {policy}")),
             },
         },
         Claim::Allocator(name) => {

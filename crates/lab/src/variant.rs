@@ -143,6 +143,14 @@ pub enum Claim {
     Policy(String),
 }
 
+impl Claim {
+    /// Whether it is true of a process from its start on. A forked worker has its status page only some time later.
+    #[must_use]
+    pub fn holds_at_once(&self) -> bool {
+        !matches!(self, Claim::Policy(_))
+    }
+}
+
 /// The tuning that is passed on most for jemalloc under Ruby (the Rails and Fly templates, Ubicloud).
 const JEMALLOC_TUNED: &str = "dirty_decay_ms:1000,narenas:2,background_thread:true";
 
