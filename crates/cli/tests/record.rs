@@ -1,92 +1,16 @@
 //! `unbloat record` on real process trees.
 #![allow(clippy::unwrap_used)]
 
-use rusqlite::Connection;
-use rusqlite::types::FromSql;
+mod recording;
+
+use recording::{
+    BOTH_WAYS, Guard, Scratch, UNBLOAT, eventually, is_alive, monotonic_ns, pid_in, signal, unbloat,
+};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-const UNBLOAT: &str = env!("CARGO_BIN_EXE_unbloat");
-
-/// A directory with a recording in it.
-struct Scratch(tempfile::TempDir);
-
-impl Scratch {
-    fn new() -> Self {
-        Scratch(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.path("a.unbloat")
-    }
-
-    fn record(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(UNBLOAT);
-        command.args(["record", "-q", "-o"]).arg(self.file()).args(options);
-        command
-    }
-
-    fn db(&self) -> Connection {
-        Connection::open(self.file()).unwrap()
-    }
-
-    fn one<T: FromSql>(&self, sql: &str) -> T {
-        self.db().query_row(sql, [], |row| row.get(0)).unwrap()
-    }
-
-    fn pids(&self) -> Vec<i32> {
-        let db = self.db();
-        let mut statement = db.prepare("SELECT pid FROM process").unwrap();
-        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    }
-}
-
-/// Ends a process that a test started, whatever happens.
-struct Guard(Child);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn is_alive(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.contains(") Z ")
-}
-
-fn signal(name: &str, pid: i32) {
-    let _ = Command::new("kill").args([name, &pid.to_string()]).status();
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn pid_in(path: &Path) -> i32 {
-    eventually("a pid in a file", || fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n')));
-    fs::read_to_string(path).unwrap().trim().parse().unwrap()
-}
-
-fn unbloat(arguments: &[&str]) -> Output {
-    Command::new(UNBLOAT).args(arguments).output().unwrap()
-}
-
-/// With the kernel's process events where they may be had, and without.
-const BOTH_WAYS: [&[&str]; 2] = [&[], &["--look-around"]];
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 #[test]
 fn the_exit_status_is_passed_on_and_the_tree_is_recorded() {
@@ -219,9 +143,7 @@ int main(int argc, char **argv) {
 fn a_daemon_is_followed_and_ends_with_the_recording() {
     for way in BOTH_WAYS {
         let scratch = Scratch::new();
-        let (source, program, pid_file) = (scratch.path("d.c"), scratch.path("d"), scratch.path("pid"));
-        fs::write(&source, DAEMON).unwrap();
-        assert!(Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+        let (program, pid_file) = (scratch.compile("daemon", DAEMON), scratch.path("pid"));
         let words = [program.to_str().unwrap(), pid_file.to_str().unwrap()];
         let options = [way, &["--grace", "2s", "--"], &words].concat();
         let mut recorder = Guard(scratch.record(&options).spawn().unwrap());
@@ -286,30 +208,6 @@ fn a_recording_opens_wherever_its_recorder_was_killed() {
         let lost_ns = killed - started - last;
         assert!(lost_ns < 1_000_000_000, "{lost_ns} ns are lost");
     }
-}
-
-fn monotonic_ns() -> i64 {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
-    now.tv_sec() * 1_000_000_000 + now.tv_nsec()
-}
-
-#[test]
-fn a_full_disk_ends_the_recording_and_not_the_command() {
-    let scratch = Scratch::new();
-    let done = scratch.path("done");
-    // A limit of file sizes (blocks of 1 KiB in bash) stands for the disk's end: it needs no mount.
-    let line = format!(
-        "ulimit -S -f 160; exec {UNBLOAT} record -o {} --interval 2ms -- sh -c 'sleep 8; echo yes > {}'",
-        scratch.file().display(),
-        done.display()
-    );
-    let output = Command::new("bash").args(["-c", &line]).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("no space left") && error.contains("the command goes on"), "{error}");
-    assert_eq!(fs::read_to_string(&done).unwrap(), "yes\n", "the command ran to its end");
-    assert_eq!(scratch.one::<String>("PRAGMA integrity_check"), "ok");
-    assert!(scratch.one::<i64>("SELECT count(*) FROM sample") > 100);
 }
 
 #[test]

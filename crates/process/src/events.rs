@@ -38,15 +38,13 @@ pub enum Event {
         /// The process.
         pid: Pid,
     },
-    /// A thread ended. Its process ends with the last one, which need not be the first one, whose number it bears.
+    /// The first thread of a process ended. Mostly the process ended with it, but others may go on.
     ///
     /// The kernel sends it after the thread's parent could see the end (`do_exit` in `kernel/exit.c`: `exit_notify`,
     /// then `proc_exit_connector`): it may come after wait(2) has returned.
     Exit {
         /// The process.
         pid: Pid,
-        /// Whether it was the process's first thread.
-        first: bool,
         /// Of the thread, as wait(2) has it.
         status: i32,
         /// When.
@@ -87,6 +85,42 @@ const PROC_EVENT_EXEC: u32 = 2;
 const PROC_EVENT_SID: u32 = 0x80;
 const PROC_EVENT_EXIT: u32 = 0x8000_0000;
 
+/// A classic BPF program (`Documentation/networking/filter.rst`) over a message: accept an answer, an exec, a new
+/// session, and a fork or an exit whose pid and tgid are the same; drop the rest. It loads words as big-endian.
+const FILTER: [libc::sock_filter; 16] = {
+    use libc::{BPF_ABS, BPF_JA, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_MISC, BPF_RET, BPF_TAX, BPF_W, BPF_X};
+    const fn code(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt, jf, k }
+    }
+    /// Field of `struct proc_event`.
+    const fn load(at: usize) -> libc::sock_filter {
+        code(BPF_LD | BPF_W | BPF_ABS, (HEADER + at) as u32, 0, 0)
+    }
+    /// Jumps are counted from the next instruction.
+    const fn is(what: u32, jt: u8, jf: u8) -> libc::sock_filter {
+        code(BPF_JMP | BPF_JEQ | BPF_K, what.to_be(), jt, jf)
+    }
+    const TO_X: libc::sock_filter = code(BPF_MISC | BPF_TAX, 0, 0, 0);
+    [
+        load(0),
+        is(PROC_EVENT_NONE, 13, 0),
+        is(PROC_EVENT_EXEC, 12, 0),
+        is(PROC_EVENT_SID, 11, 0),
+        is(PROC_EVENT_EXIT, 1, 0),
+        is(PROC_EVENT_FORK, 4, 8),
+        load(16), // an exit: process_pid, process_tgid
+        TO_X,
+        load(20),
+        code(BPF_JMP | BPF_JA, 3, 0, 0),
+        load(24), // a fork: child_pid, child_tgid
+        TO_X,
+        load(28),
+        code(BPF_JMP | BPF_JEQ | BPF_X, 0, 1, 0),
+        code(BPF_RET | BPF_K, 0, 0, 0),        // drop
+        code(BPF_RET | BPF_K, u32::MAX, 0, 0), // accept
+    ]
+};
+
 impl Connector {
     /// Asks the kernel for its process events.
     ///
@@ -117,8 +151,22 @@ impl Connector {
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, pointer, 4);
         }
         let connector = Connector { socket };
+        connector.filter()?;
         connector.listen()?;
         Ok(connector)
+    }
+
+    /// Has the kernel pass on only what [`parse`] takes, so that the threads of a busy machine do not wake us.
+    fn filter(&self) -> io::Result<()> {
+        let mut filter = FILTER;
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        let size = size_of_val(&program) as libc::socklen_t;
+        // SAFETY: the program outlives the call, which copies it; option and size belong together.
+        let attached = unsafe {
+            let option = (&raw const program).cast();
+            libc::setsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, option, size)
+        };
+        if attached < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     fn listen(&self) -> io::Result<()> {
@@ -151,16 +199,23 @@ impl Connector {
         Err(silent())
     }
 
-    /// Waits for events or until the other end of `waker` is closed, and appends all events there are.
+    /// Waits for events, until the other end of `waker` is closed, or as long as said, and appends all events there
+    /// are.
     ///
     /// # Errors
     /// The kernel's reason.
-    pub fn wait(&self, waker: &UnixStream, events: &mut Vec<Event>) -> io::Result<Heard> {
+    pub fn wait(
+        &self,
+        waker: &UnixStream,
+        timeout: Option<Duration>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<Heard> {
+        let timeout = timeout.and_then(|t| PollTimeout::try_from(t).ok()).unwrap_or(PollTimeout::NONE);
         let mut ready = [
             PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(waker.as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut ready, PollTimeout::NONE) {
+        match poll(&mut ready, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -211,12 +266,9 @@ fn parse(message: &[u8]) -> Option<Event> {
         // process_pid, process_tgid
         PROC_EVENT_SID => Some(Event::Session { pid: pid(20)? }),
         // process_pid, process_tgid, exit_code, exit_signal
-        PROC_EVENT_EXIT => Some(Event::Exit {
-            pid: pid(20)?,
-            first: pid(16)? == pid(20)?,
-            status: word(event, 24)? as i32,
-            at_ns,
-        }),
+        PROC_EVENT_EXIT if pid(16)? == pid(20)? => {
+            Some(Event::Exit { pid: pid(20)?, status: word(event, 24)? as i32, at_ns })
+        }
         _ => None,
     }
 }
@@ -249,12 +301,15 @@ mod tests {
         child.wait().unwrap();
         let (waker, other_end) = UnixStream::pair().unwrap();
         let mut events = Vec::new();
-        let is_end = |e: &Event| matches!(e, Event::Exit { pid: ended, first: true, .. } if *ended == pid);
+        let is_end = |e: &Event| matches!(e, Event::Exit { pid: ended, .. } if *ended == pid);
         while !events.iter().any(is_end) {
-            assert_eq!(connector.wait(&waker, &mut events).unwrap(), Heard { lost: false, over: false });
+            assert_eq!(
+                connector.wait(&waker, None, &mut events).unwrap(),
+                Heard { lost: false, over: false }
+            );
         }
         drop(other_end);
-        assert!(connector.wait(&waker, &mut events).unwrap().over);
+        assert!(connector.wait(&waker, None, &mut events).unwrap().over);
         let this = Pid::this();
         assert!(
             events

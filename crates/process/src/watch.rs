@@ -65,11 +65,10 @@ impl ProcFs {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The number of the process that was made last, in the reader's PID namespace (fifth field of `loadavg`).
+    /// The numbers that are given out.
     #[must_use]
-    pub fn last_pid(&self) -> Option<Pid> {
-        let text = std::fs::read_to_string(self.root.join("loadavg")).ok()?;
-        text.trim_end().rsplit(' ').next()?.parse().ok().map(Pid)
+    pub fn numbers(&self) -> LastPid {
+        LastPid { file: File::open(self.root.join("loadavg")).ok() }
     }
 
     /// Begins to watch a process. Only what is needed is opened, when it is needed, and stays open if `keep_open`
@@ -81,6 +80,23 @@ impl ProcFs {
 
     fn path(&self, pid: Pid, file: &str) -> PathBuf {
         self.root.join(pid.to_string()).join(file)
+    }
+}
+
+/// Tells which number was given out last, to a process or a thread.
+#[derive(Debug)]
+pub struct LastPid {
+    file: Option<File>,
+}
+
+impl LastPid {
+    /// The number, in the PID namespace of whoever made this (fifth field of `loadavg`).
+    #[must_use]
+    pub fn last(&self) -> Option<Pid> {
+        let mut buffer = [0; 128];
+        let read = self.file.as_ref()?.read_at(&mut buffer, 0).ok()?;
+        let text = std::str::from_utf8(buffer.get(..read)?).ok()?;
+        text.trim_end().rsplit(' ').next()?.parse().ok().map(Pid)
     }
 }
 
@@ -213,7 +229,7 @@ mod tests {
         assert_eq!(block.len(), 32 << 20);
         assert!(proc.command(Pid::this()).unwrap().contains("process"));
         assert_eq!(proc.leader(Pid::this()), Some(Pid::this()));
-        assert!(proc.last_pid().is_some() && proc.pids().unwrap().contains(&Pid::this()));
+        assert!(proc.numbers().last().is_some() && proc.pids().unwrap().contains(&Pid::this()));
     }
 
     #[test]

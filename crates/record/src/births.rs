@@ -15,17 +15,22 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use unbloat_process::Pid;
 use unbloat_process::events::{Connector, Event};
 use unbloat_process::stat::Stat;
-use unbloat_process::watch::ProcFs;
+use unbloat_process::watch::{LastPid, ProcFs};
 
 /// Gaps in the numbering larger than this are looked at as a whole `/proc`.
 const MANY: i32 = 256;
 
+/// Between two looks at processes that go on without their first thread.
+const HEADLESS: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 pub(crate) struct Births {
     proc: ProcFs,
+    numbers: LastPid,
     source: Source,
     /// Not yet asked for.
     waiting: Vec<Change>,
@@ -60,15 +65,19 @@ impl Births {
         connector: Option<Connector>,
     ) -> io::Result<Self> {
         let mut family = Family::new(proc.clone(), keeper);
-        let last_pid = proc.last_pid();
+        let numbers = proc.numbers();
+        let last_pid = numbers.last();
         let mut waiting: Vec<Change> = roots.iter().filter_map(|&root| family.adopt(root)).collect();
         let dead = if connector.is_some() { Dead::Skip } else { Dead::Count };
-        waiting.extend(family.look_around(proc.pids()?, dead).0);
+        // The kernel was asked before the command was started.
+        if connector.is_none() || !roots.is_empty() {
+            waiting.extend(family.look_around(proc.pids()?, dead).0);
+        }
         let source = match connector {
             Some(connector) => Source::Heard(Listener::start(connector, family, proc.clone())?),
             None => Source::LookedFor(family),
         };
-        Ok(Births { proc, source, waiting, last_pid, vanished: 0 })
+        Ok(Births { proc, numbers, source, waiting, last_pid, vanished: 0 })
     }
 
     /// Whether the kernel tells of every process, so that none is missed.
@@ -89,7 +98,7 @@ impl Births {
                 }
             }
             Source::LookedFor(family) => {
-                let now = self.proc.last_pid();
+                let now = self.numbers.last();
                 let candidates = match (std::mem::replace(&mut self.last_pid, now), now) {
                     (Some(before), Some(now)) if (0..=MANY).contains(&(now.0 - before.0)) => {
                         (before.0 + 1..=now.0).map(Pid).collect()
@@ -182,8 +191,10 @@ fn listen(
         heard.chain(more).for_each(|change| drop(changes.send(change)));
     };
     loop {
-        let heard = connector.wait(end, &mut events)?;
+        let heard = connector.wait(end, family.has_headless().then_some(HEADLESS), &mut events)?;
         tell(family, &mut events, Vec::new());
+        let ended = family.headless_ended();
+        tell(family, &mut events, ended);
         let mut lost = heard.lost;
         while lost {
             let (found, _) = family.look_around(proc.pids()?, Dead::Skip);

@@ -56,6 +56,11 @@ impl Account {
         self.since_last >= self.interval && self.balance > 0.0
     }
 
+    /// In intervals.
+    fn waited(&self) -> f64 {
+        self.since_last.as_secs_f64() / self.interval.as_secs_f64()
+    }
+
     /// Pays in; returns what the account does not take.
     fn pay_in(&mut self, seconds: f64) -> f64 {
         let after = self.balance + seconds;
@@ -95,13 +100,15 @@ impl Budget {
         self.census.since_last += elapsed;
     }
 
-    /// What may be taken now; the census first, which is asked for less often.
+    /// What may be taken now; the census first, which is asked for less often, unless PSS has waited for more of its
+    /// intervals: a census that takes longer than its own is due again at once, and would leave nothing to PSS.
     #[must_use]
     pub fn due(&self) -> Option<Work> {
         if self.rate <= 0.0 {
             return None;
         }
         match (self.census.is_due(), self.pss.is_due()) {
+            (true, true) if self.pss.waited() > self.census.waited() + 1.0 => Some(Work::Pss),
             (true, _) => Some(Work::Census),
             (_, true) => Some(Work::Pss),
             _ => None,
@@ -132,6 +139,25 @@ mod tests {
     use super::*;
 
     const TICK: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_census_that_takes_longer_than_its_interval_leaves_time_for_pss() {
+        let mut budget = Budget::new(1.0, TICK, Duration::from_secs(1));
+        let (mut pss, mut census) = (0, 0);
+        for _ in 0..100 {
+            let work = budget.due();
+            work.into_iter().for_each(|work| budget.begin(work));
+            let (count, seconds) = match work {
+                Some(Work::Census) => (&mut census, 2),
+                Some(Work::Pss) => (&mut pss, 1),
+                None => continue,
+            };
+            *count += 1;
+            budget.pass(Duration::from_secs(seconds), 0.0);
+            work.into_iter().for_each(|work| budget.spend(work, 0.1));
+        }
+        assert!(pss > 20 && census > 20, "{pss} readings of PSS, {census} censuses");
+    }
 
     /// Runs an hour; returns (PSS readings, censuses, their CPU).
     fn hour(budget: &mut Budget, pss_cost: f64, census_cost: f64, other_a_tick: f64) -> (u32, u32, f64) {

@@ -82,11 +82,13 @@ pub(crate) struct Family {
     /// Members that began a session, and when they started. Who is in such a session belongs to the tree, whoever its
     /// parent is now.
     sessions: HashMap<Pid, u64>,
+    /// Members whose first thread was told to have ended, while they had others.
+    headless: Vec<Pid>,
 }
 
 impl Family {
     pub(crate) fn new(proc: ProcFs, keeper: Option<Pid>) -> Self {
-        Family { proc, keeper, members: HashMap::new(), sessions: HashMap::new() }
+        Family { proc, keeper, members: HashMap::new(), sessions: HashMap::new(), headless: Vec::new() }
     }
 
     /// A process that belongs to the tree because that was said.
@@ -200,20 +202,40 @@ impl Family {
                 self.leads_session(&stat);
                 None
             }
-            Event::Exit { pid, first, status, at_ns } => {
+            Event::Exit { pid, status, at_ns } => {
                 let known = self.members.get_mut(&pid)?;
-                (first || known.headless).then_some(())?;
                 let stat = self.proc.stat(pid).ok().filter(|stat| known.is(stat));
-                if stat.as_ref().is_some_and(|stat| !stat.is_dead()) {
-                    known.headless = true;
+                known.headless = stat.as_ref().is_some_and(|stat| !stat.is_dead());
+                if known.headless {
+                    self.headless.push(pid);
                     return None;
                 }
-                // What wait(2) says of one that outlived its first thread depends on how its last one ended.
-                let status = (!known.headless).then(|| shell_status(status));
                 self.members.remove(&pid);
-                Some(Change::Ended { pid, at_ns: Some(at_ns), status, stat })
+                Some(Change::Ended { pid, at_ns: Some(at_ns), status: Some(shell_status(status)), stat })
             }
         }
+    }
+
+    /// Whether a member goes on without its first thread. Of its end the kernel does not tell.
+    pub(crate) fn has_headless(&self) -> bool {
+        !self.headless.is_empty()
+    }
+
+    /// Those that went on without their first thread, and have ended. Their status is their parent's to know.
+    pub(crate) fn headless_ended(&mut self) -> Vec<Change> {
+        let Family { proc, members, headless, .. } = self;
+        let mut ended = Vec::new();
+        headless.retain(|&pid| {
+            let Some(known) = members.get(&pid).copied().filter(|known| known.headless) else { return false };
+            let stat = proc.stat(pid).ok().filter(|stat| known.is(stat));
+            let lives = stat.as_ref().is_some_and(|stat| !stat.is_dead());
+            if !lives {
+                members.remove(&pid);
+                ended.push(Change::Ended { pid, at_ns: None, status: None, stat });
+            }
+            lives
+        });
+        ended
     }
 
     fn newcomer(&self, pid: Pid, dead: Dead) -> Newcomer {
@@ -305,7 +327,7 @@ mod tests {
     }
 
     fn exit(pid: i32) -> Event {
-        Event::Exit { pid: Pid(pid), first: true, status: 0, at_ns: 6 }
+        Event::Exit { pid: Pid(pid), status: 0, at_ns: 6 }
     }
 
     fn born(changes: &[Change]) -> Vec<i32> {
@@ -370,11 +392,14 @@ mod tests {
         // Another thread calls execve: the first one ends, the process goes on.
         assert_eq!(family.hear(exit(20)), None);
         family.hear(Event::Exec { pid: Pid(20) });
-        let thread_ends = Event::Exit { pid: Pid(20), first: false, status: 0, at_ns: 7 };
-        assert_eq!(family.hear(thread_ends), None);
+        assert_eq!(family.headless_ended(), []);
+        assert!(!family.has_headless());
+        // The first thread ends by itself, and later the last one.
         assert_eq!(family.hear(exit(20)), None);
+        assert_eq!(family.headless_ended(), []);
         world.loses(20);
-        assert!(matches!(family.hear(thread_ends), Some(Change::Ended { status: None, .. })));
+        assert!(matches!(family.headless_ended()[..], [Change::Ended { status: None, .. }]));
+        assert!(!family.has_headless() && !family.has(Pid(20)));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`session`] | a recording from start to end |
 //! | [`schedule`] | when to look |
+//! | `clock` | the wall clock beside the monotonic one |
 //! | [`budget`] | how often what is dear may be taken |
 //! | `family` | who belongs to the tree |
 //! | `births` | learning who is born into it and who ends |
@@ -24,6 +25,7 @@
 mod births;
 pub mod budget;
 mod census;
+mod clock;
 mod deep;
 pub mod error;
 mod family;

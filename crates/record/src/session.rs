@@ -2,6 +2,7 @@
 
 use crate::births::Births;
 use crate::budget::{Budget, Work};
+use crate::clock::{Moment, WallClock};
 use crate::deep::{Deep, Done, Job};
 use crate::ops::{Op, Out};
 use crate::progress::Progress;
@@ -12,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use std::os::fd::AsFd as _;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use unbloat_process::cgroup::Cgroup;
 use unbloat_process::events::Connector;
 use unbloat_process::keeper::{Keeper, Report};
@@ -86,8 +87,6 @@ const FLUSH: Duration = Duration::from_millis(250);
 const COMMANDS: Duration = Duration::from_secs(10);
 /// Between two looks at what hardly changes: the cgroup, own cost.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
-/// A wall clock that is off by more than this from where it should be was stepped.
-const CLOCK_STEP_NS: i64 = 100_000_000;
 /// How long the end of a recording waits for a PSS reading or a census in hand.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
@@ -169,7 +168,7 @@ struct Session<'a> {
     kept_house: Instant,
     read_commands: Instant,
     cgroup: Option<Cgroup>,
-    wall_offset_ns: i64,
+    wall_clock: WallClock,
     cost: Cost,
     deep_cpu_s: f64,
     other_cpu_s: f64,
@@ -189,6 +188,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self> {
         let proc = ProcFs::default();
         let started_ns = writer.recording().started_monotonic_ns;
+        let started = Moment { monotonic_ns: started_ns, wall_ns: writer.recording().started_wall_ns };
         let first = writer.next_process()?;
         let keeper_pid = keeper.as_ref().map(Keeper::pid);
         let births = Births::new(proc.clone(), keeper_pid, roots, connector).map_err(Error::Start)?;
@@ -224,7 +224,7 @@ impl<'a> Session<'a> {
             kept_house: now,
             read_commands: now.checked_sub(COMMANDS).unwrap_or(now),
             cgroup: None,
-            wall_offset_ns: wall_ns() - monotonic_ns(),
+            wall_clock: WallClock::since(started),
             cost: Cost::default(),
             deep_cpu_s: 0.0,
             cpu_before_s: own_cpu_s(),
@@ -403,10 +403,8 @@ impl<'a> Session<'a> {
 
     fn look(&mut self, now: Instant) {
         let time_ns = self.now_ns();
-        let offset_ns = wall_ns() - monotonic_ns();
-        if (offset_ns - self.wall_offset_ns).abs() > CLOCK_STEP_NS {
-            self.wall_offset_ns = offset_ns;
-            self.pending.push(Op::Clock(time_ns, self.started_ns + time_ns + offset_ns));
+        if let Some(moment) = Moment::now().filter(|&moment| self.wall_clock.was_stepped(moment)) {
+            self.pending.push(Op::Clock(moment.monotonic_ns - self.started_ns, moment.wall_ns));
         }
         let totals = self.tree.look(time_ns, &mut self.pending);
         if self.schedule.taken == 1 {
@@ -539,12 +537,6 @@ impl<'a> Session<'a> {
         writer.finish(time_ns, reason.text(), self.root_status)?;
         Ok(Outcome { reason: reason.text().to_owned(), exit_status: self.root_status, left_running })
     }
-}
-
-/// The wall clock, in nanoseconds since 1970 UTC.
-fn wall_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// CPU seconds of this process, all threads.
