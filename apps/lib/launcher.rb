@@ -16,6 +16,8 @@ class Launcher
   # What a process is given to get ready, and to end, in seconds.
   READY_WITHIN = 60
   ENDED_WITHIN = 20
+  # Files that each process may have open, as far as the hard limit allows: a connection is one, and many shells give 1,024.
+  OPEN_FILES = 65_536
 
   # The application cannot run; the message is for the user.
   class Failure < StandardError; end
@@ -35,6 +37,7 @@ class Launcher
 
   def run
     parse
+    Process.setrlimit(:NOFILE, [Process.getrlimit(:NOFILE).last, OPEN_FILES].min, Process.getrlimit(:NOFILE).last)
     Dir.mktmpdir("unbloat-#{@name}-") do |scratch|
       @scratch = scratch
       @environment["TMPDIR"] = scratch

@@ -1,5 +1,5 @@
 //! `unbloat bench` as a user runs it: against servers with known faults, and against Rails and Sidekiq.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
@@ -134,6 +134,32 @@ fn nobody_there_is_an_error_and_bad_words_are_a_usage_error() {
 }
 
 #[test]
+fn a_limit_of_open_files_is_named_with_the_number_that_is_needed() {
+    let script = "ulimit -n 60; exec \"$0\" bench cable ws://127.0.0.1:1/cable --clients=1000";
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_unbloat")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("1000 connections need 10") && stderr.contains("may have 60 at most"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("ulimit -Hn 10"), "{stderr}");
+}
+
+#[test]
+fn a_redis_that_is_none_is_an_error_with_the_reason() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let web = unbloat_load_servers::http::Server::start().unwrap();
+    for address in [free, web.address()] {
+        let output = bench(&["jobs", &format!("redis://:secret@{address}/0"), "--class=EmptyJob", "--quiet"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(&format!("cannot connect to the Redis at redis://{address}/0")), "{stderr}");
+        assert!(stderr.contains("Check that it runs") && !stderr.contains("secret"), "{stderr}");
+    }
+}
+
+#[test]
 fn the_result_lies_in_the_recording_file() {
     let server = Server::start(Mischief::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -212,6 +238,43 @@ fn rails_action_cable_is_driven() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("is the channel's name right"), "{output:?}");
+}
+
+#[test]
+fn anycable_is_driven_in_its_own_dialect() {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/anycable/build");
+    if !Command::new(build).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success() {
+        return eprintln!("left out: anycable-go cannot be built here");
+    }
+    let app = App::start("anycable", &["--workers", "1"]);
+    let url = format!("{}/cable", app.url.replacen("http", "ws", 1));
+    for protocol in ["actioncable-v1-json", "actioncable-v1-ext-json"] {
+        let load = ["--clients=40", "--step=40", "--sample=20", "--quiet", "--json", "--protocol", protocol];
+        let output = bench(&[&["cable", &url], &load[..]].concat());
+        let step = &document(&output)["steps"][0];
+        let counts = ["received", "lost", "duplicated"].map(|name| step[name].as_u64());
+        assert_eq!(counts, [Some(800), Some(0), Some(0)], "{protocol}: {step:#}");
+        assert_eq!((&step["errors"], &step["ack"]["count"]), (&serde_json::json!({}), &Value::from(20)));
+    }
+}
+
+#[test]
+fn a_rails_shop_is_visited_by_users_who_have_logged_in() {
+    let app = App::start("web", &["--workers", "1"]);
+    let routes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/web/routes.toml");
+    let routes = routes.to_str().unwrap();
+    let load = ["--base", &app.url, "-c4", "--requests=300", "--warm-up=0", "--quiet", "--json"];
+    let result = document(&bench(&[&["http", "--routes", routes], &load[..]].concat()));
+    assert_eq!(
+        (&result["total"]["requests"], &result["total"]["errors"]),
+        (&300.into(), &serde_json::json!({}))
+    );
+    // Orders are shown to those who have logged in only; the route file expects 200 of them, not a redirection.
+    for name in ["GET /orders", "GET /products.csv", "GET /search?q={{words}}", "upload"] {
+        let routes = result["routes"].as_array().unwrap();
+        let route = routes.iter().find(|route| route["name"] == name).unwrap_or_else(|| panic!("{result:#}"));
+        assert!(route["requests"].as_u64() > Some(0), "{route:#}");
+    }
 }
 
 #[test]

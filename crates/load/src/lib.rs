@@ -13,7 +13,7 @@ mod latency;
 mod net;
 mod progress;
 mod schedule;
-mod ws;
+pub mod ws;
 
 pub use fault::Faults;
 pub use generator::Generator;

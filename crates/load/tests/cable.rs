@@ -187,6 +187,19 @@ fn a_stalled_client_costs_its_deliveries_and_nothing_else() {
 }
 
 #[test]
+fn a_server_that_does_not_read_any_more_is_given_up_with_the_class_that_says_so() {
+    // 30 MB are more than the sockets' buffers and the backlog of 1 MiB hold.
+    let (step, truth) = against(Mischief { stall: Every(Some(1)), ..Mischief::default() }, |plan| {
+        (plan.clients, plan.step, plan.payload) = (1, 1, 1_000_000);
+        plan.pace = Pace::Open { per_second: 100.0, arrivals: Arrivals::Constant };
+        plan.timeout = Duration::from_secs(10);
+    });
+    assert_complete(&step, &truth);
+    assert_eq!((step.disconnects, step.errors.count("server_not_reading")), (1, 1), "{step:?}");
+    assert!(step.messages < 30 && step.received == 0, "{step:?}");
+}
+
+#[test]
 fn what_comes_after_its_time_is_late_and_lost() {
     let last_delay = Duration::from_millis(300);
     let (step, truth) = against(Mischief { last_delay, ..Mischief::default() }, |plan| {
@@ -226,6 +239,11 @@ fn nobody_being_let_in_is_an_error_with_the_reason() {
             Mischief { upgrade: Answer::No(401), ..Mischief::default() },
             "the server answered 401",
             "upgrade_status_401",
+        ),
+        (
+            Mischief { upgrade: Answer::No(404), ..Mischief::default() },
+            "the server answered 404",
+            "upgrade_status_404",
         ),
         (
             Mischief { upgrade: Answer::Wrong, ..Mischief::default() },

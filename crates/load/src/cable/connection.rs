@@ -78,7 +78,8 @@ impl Connection {
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sent = if self.outbox.is_empty() { self.write(bytes)? } else { 0 };
         if self.outbox.len() + bytes.len() - sent > LONGEST_BACKLOG {
-            return Err(io::ErrorKind::WriteZero.into());
+            let text = "1 MiB waits to be sent to a server that does not read";
+            return Err(io::Error::new(io::ErrorKind::WriteZero, text));
         }
         self.outbox.extend_from_slice(&bytes[sent..]);
         Ok(())

@@ -1,8 +1,10 @@
 //! The broadcasts of a run: when the next one is sent, and the account of those under way.
 
+use super::class;
 use super::plan::Pace;
 use super::pool::Pool;
 use super::tally::{Ended, Receipt, Tally};
+use super::waiting;
 use crate::latency::Latency;
 use crate::schedule::Schedule;
 use crate::ws::frame::Opcode;
@@ -86,6 +88,11 @@ impl Load {
         (self.due_ns != u64::MAX).then_some(self.due_ns)
     }
 
+    /// How long deliveries may gather before they are read.
+    pub(super) fn gathering_ns(&self) -> u64 {
+        waiting::gathering_ns(self.tally.counts().shorter_mean_ns())
+    }
+
     /// How many broadcasts are still to be sent.
     pub(super) fn remaining(&self) -> u32 {
         self.remaining
@@ -131,7 +138,7 @@ impl Load {
             pool.wire.broadcast(self.tally.next_sequence(), &mut self.text);
             let sent_ns = pool.clock.now_ns();
             if let Err(error) = pool.try_send(sender, Opcode::Text, self.text.as_bytes()) {
-                pool.fail(sender, "reset", error.to_string(), self);
+                pool.fail(sender, class::of_breaking(&error), error.to_string(), self);
                 continue;
             }
             self.late.record_ns(sent_ns.saturating_sub(intended_ns));

@@ -2,15 +2,18 @@
 //! has it.
 //!
 //! A run goes in steps. Each adds clients ([`pool`]), waits until they are subscribed, broadcasts from random ones at the
-//! plan's pace ([`load`]), and books every delivery ([`tally`]). What the bytes mean is in [`wire`], a client in
-//! [`connection`].
+//! plan's pace ([`load`]), takes in what arrives ([`intake`]) and books every delivery ([`tally`]). What the bytes mean is in
+//! [`wire`], a client in [`connection`].
 
+mod class;
 mod connection;
+mod intake;
 mod load;
 mod outcome;
 mod plan;
 mod pool;
 mod tally;
+mod waiting;
 mod wire;
 
 pub use crate::net::limit::FileLimit;

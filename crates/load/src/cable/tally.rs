@@ -106,6 +106,20 @@ pub(crate) struct Counts {
     pub(crate) ack: Latency,
     pub(crate) delivery: Latency,
     pub(crate) fan_out: Latency,
+    /// Sums of all delivery and all acknowledgement times.
+    pub(crate) delivery_sum_ns: u64,
+    pub(crate) ack_sum_ns: u64,
+}
+
+impl Counts {
+    /// The mean time of a delivery or of an acknowledgement, whichever is shorter; 0 until one is known.
+    pub(crate) fn shorter_mean_ns(&self) -> u64 {
+        let delivery_ns = self.delivery_sum_ns / self.received.max(1);
+        match self.ack.count() {
+            0 => delivery_ns,
+            acks => delivery_ns.min(self.ack_sum_ns / acks),
+        }
+    }
 }
 
 /// The account of a run. Sequence numbers go on over the steps, so that a straggler of an earlier step is known as such.
@@ -167,6 +181,7 @@ impl Tally {
         self.awaited_acks -= 1;
         let took_ns = now_ns.saturating_sub(message.origin_ns);
         self.counts.ack.record_ns(took_ns);
+        self.counts.ack_sum_ns += took_ns;
         Some(took_ns)
     }
 
@@ -184,6 +199,7 @@ impl Tally {
             let took = now_ns.saturating_sub(message.origin_ns);
             self.counts.received += 1;
             self.counts.delivery.record_ns(took);
+            self.counts.delivery_sum_ns += took;
             if message.outstanding.count() > 0 {
                 return Receipt::Received;
             }

@@ -3,49 +3,65 @@
 //! Reading allocates and copies nothing: the payload is a slice of the caller's buffer.
 
 /// The longest payload that is accepted. A server that announces more is broken or hostile.
-pub(crate) const LONGEST_PAYLOAD: u64 = 16 << 20;
+pub const LONGEST_PAYLOAD: u64 = 16 << 20;
 /// The longest payload of a control frame (RFC 6455, section 5.5).
 const LONGEST_CONTROL: u64 = 125;
 
 /// What a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opcode {
+pub enum Opcode {
+    /// The next part of a message.
     Continuation,
+    /// A text, or its first part.
     Text,
+    /// Bytes, or their first part.
     Binary,
+    /// The end of the connection, and why.
     Close,
+    /// To be answered.
     Ping,
+    /// The answer.
     Pong,
 }
 
 /// One frame from a server.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'a> {
-    pub(crate) opcode: Opcode,
+pub struct Frame<'a> {
+    /// What it is for.
+    pub opcode: Opcode,
     /// Whether this is the last frame of its message.
-    pub(crate) last: bool,
-    pub(crate) payload: &'a [u8],
+    pub last: bool,
+    /// What it carries.
+    pub payload: &'a [u8],
     /// How many bytes the frame takes, header included.
-    pub(crate) size: usize,
+    pub size: usize,
 }
 
 /// Bytes that no server may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Broken {
+pub enum Broken {
+    /// Bits that only an extension may use, and none was agreed on.
     #[error("a frame with reserved bits set")]
     ReservedBits,
+    /// An opcode that does not exist.
     #[error("a frame with the unknown opcode {0}")]
     Opcode(u8),
+    /// The mask is the client's.
     #[error("a masked frame, which only a client may send")]
     Masked,
+    /// A control frame that breaks its own rules.
     #[error("a control frame that is fragmented or longer than 125 bytes")]
     Control,
+    /// More than [`LONGEST_PAYLOAD`].
     #[error("a frame of {0} bytes, more than the 16 MiB that are accepted")]
     TooLong(u64),
 }
 
 /// Reads the first frame of `bytes`; `None` if it is not complete yet.
-pub(crate) fn read(bytes: &[u8]) -> Result<Option<Frame<'_>>, Broken> {
+///
+/// # Errors
+/// When the bytes are no frame that a server may send.
+pub fn read(bytes: &[u8]) -> Result<Option<Frame<'_>>, Broken> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     if first & 0x70 != 0 {
         return Err(Broken::ReservedBits);

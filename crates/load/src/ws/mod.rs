@@ -2,5 +2,5 @@
 //!
 //! The opening handshake is `tungstenite`'s ([`upgrade`]); frames are taken apart where they lie ([`frame`]).
 
-pub(crate) mod frame;
+pub mod frame;
 pub(crate) mod upgrade;

@@ -1,0 +1,152 @@
+//! Waiting for events and for intended times; and how wake-ups are saved while deliveries pour in.
+//!
+//! To be woken costs a thread several microseconds of CPU, more than reading a delivery does, and while a server sends a
+//! broadcast to its subscribers one by one, each wake-up finds one or two of them. So while events follow each other closely, the
+//! thread first sleeps for a moment and lets them gather. It never sleeps past an intended time, and how much the times can
+//! look longer by it is bounded ([`gathering_ns`]) and part of the reported read lag.
+
+use crate::clock::Clock;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
+use nix::sys::prctl;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::time::Duration;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 1024;
+/// The longest time without a look at timeouts and at the user's wish to stop.
+const TICK_NS: u64 = 100_000_000;
+/// The timer's place among the connections' tokens.
+const TIMER: Token = Token(usize::MAX - 1);
+/// The longest that events may gather: 5,000 wake-ups a second cost some hundredths of a core.
+const LONGEST_GATHERING_NS: u64 = 200_000;
+/// Gathering lasts at most this part of the mean time that is measured.
+const GATHERING_PART: u64 = 100;
+/// How much later than asked for the kernel may wake this thread: by default it is 50 µs (prctl(2), `PR_SET_TIMERSLACK`).
+const SLACK_NS: u64 = 1_000;
+
+/// Waits on behalf of all connections.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    poll: Poll,
+    events: Events,
+    timer: TimerFd,
+    /// Whether the last events came soon after one had asked for them.
+    dense: bool,
+    /// When the last look for events ended.
+    looked_ns: u64,
+}
+
+/// Events that are there.
+#[derive(Debug)]
+pub(super) struct Woken {
+    pub(super) events: Events,
+    /// The earliest time that one of them can have happened, as far as it is known.
+    pub(super) since_ns: u64,
+}
+
+/// How long events may gather without a mean time of `mean_ns` looking longer by more than a hundredth.
+pub(super) fn gathering_ns(mean_ns: u64) -> u64 {
+    (mean_ns / GATHERING_PART).min(LONGEST_GATHERING_NS)
+}
+
+impl Waiting {
+    pub(super) fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let timer =
+            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        let fd = timer.as_fd().as_raw_fd();
+        poll.registry().register(&mut SourceFd(&fd), TIMER, Interest::READABLE)?;
+        // If it is refused, gathering lasts 50 µs longer, and the read lag says so.
+        let _ = prctl::set_timerslack(SLACK_NS);
+        Ok(Self { poll, events: Events::with_capacity(EVENTS), timer, dense: false, looked_ns: 0 })
+    }
+
+    /// Where connections register.
+    pub(super) fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Waits until something happens, `deadline_ns` has come, or a tenth of a second is over. If events follow each other
+    /// closely, waits for `gathering_ns` before it looks for them.
+    pub(super) fn wait(
+        &mut self,
+        clock: Clock,
+        deadline_ns: Option<u64>,
+        gathering_ns: u64,
+    ) -> io::Result<Woken> {
+        let mut now_ns = clock.now_ns();
+        let gathers = self.dense && self.gather(now_ns, deadline_ns, gathering_ns);
+        if gathers {
+            now_ns = clock.now_ns();
+        }
+        let rest_ns = deadline_ns.map_or(TICK_NS, |deadline| deadline.saturating_sub(now_ns)).min(TICK_NS);
+        // epoll's own timeout is in whole milliseconds, too coarse for an intended time; the timer is exact.
+        if rest_ns > 0 && rest_ns < TICK_NS {
+            let rest = TimeSpec::from_duration(Duration::from_nanos(rest_ns));
+            self.timer.set(Expiration::OneShot(rest), TimerSetTimeFlags::empty())?;
+        }
+        let timeout = if rest_ns == 0 { Duration::ZERO } else { Duration::from_nanos(TICK_NS) };
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        let woke_ns = clock.now_ns();
+        self.dense = woke_ns - now_ns < LONGEST_GATHERING_NS;
+        let looked_ns = std::mem::replace(&mut self.looked_ns, woke_ns);
+        let since_ns = if gathers { looked_ns } else { woke_ns };
+        Ok(Woken { events: std::mem::replace(&mut self.events, Events::with_capacity(0)), since_ns })
+    }
+
+    /// Sleeps, and says whether it did.
+    fn gather(&self, now_ns: u64, deadline_ns: Option<u64>, gathering_ns: u64) -> bool {
+        let rest_ns = deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(now_ns));
+        let span_ns = gathering_ns.min(rest_ns);
+        if span_ns > SLACK_NS {
+            std::thread::sleep(Duration::from_nanos(span_ns));
+        }
+        span_ns > SLACK_NS
+    }
+
+    /// Whether an event is the timer's; takes its expiration off, which is no news.
+    pub(super) fn is_timer(&self, token: Token) -> bool {
+        if token == TIMER {
+            let _ = self.timer.wait();
+        }
+        token == TIMER
+    }
+
+    /// Takes the emptied events back, so that their memory is used again.
+    pub(super) fn take_back(&mut self, events: Events) {
+        self.events = events;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn gathering_is_a_hundredth_of_what_is_measured_and_never_long() {
+        assert_eq!(gathering_ns(0), 0);
+        assert_eq!(gathering_ns(1_000_000), 10_000);
+        assert_eq!(gathering_ns(60_000_000_000), 200_000);
+    }
+
+    #[test]
+    fn an_intended_time_is_neither_slept_through_nor_come_back_from_early() {
+        let clock = Clock::start();
+        let mut waiting = Waiting::new().unwrap();
+        waiting.dense = true;
+        let deadline_ns = clock.now_ns() + 3_000_000;
+        let woken = waiting.wait(clock, Some(deadline_ns), 100_000).unwrap();
+        assert!(clock.now_ns() >= deadline_ns);
+        assert_eq!(woken.events.iter().filter(|event| waiting.is_timer(event.token())).count(), 1);
+        assert_eq!(woken.since_ns, 0, "what is found after gathering may be as old as the last look");
+        assert!(!waiting.gather(deadline_ns, Some(deadline_ns), 100_000), "what is due is not put off");
+    }
+}
