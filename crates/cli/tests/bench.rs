@@ -154,7 +154,10 @@ fn a_redis_that_is_none_is_an_error_with_the_reason() {
         let output = bench(&["jobs", &format!("redis://:secret@{address}/0"), "--class=EmptyJob", "--quiet"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let stderr = text(&output.stderr);
-        assert!(stderr.contains(&format!("cannot connect to the Redis at redis://{address}/0")), "{stderr}");
+        assert!(
+            stderr.contains(&format!("cannot connect to the Redis at redis://:***@{address}/0")),
+            "{stderr}"
+        );
         assert!(stderr.contains("Check that it runs") && !stderr.contains("secret"), "{stderr}");
     }
 }

@@ -183,7 +183,7 @@ pub(super) fn without_password(text: &str) -> String {
     match url::Url::parse(text) {
         Ok(mut url) if url.password().is_some() => {
             // Fails only for URLs that cannot have a password.
-            let _ = url.set_password(Some("…"));
+            let _ = url.set_password(Some("***"));
             url.to_string()
         }
         _ => text.to_owned(),
