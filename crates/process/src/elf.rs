@@ -5,6 +5,9 @@
 //! no page of it becomes resident. The files are hostile input: every number in them is checked before it is used, and
 //! what is read is bounded.
 //!
+//! The `object` crate, which `launch` uses for files of its own, wants a whole file in memory or mapped; here a few tables
+//! of files of any size are read in blocks, and what is damaged costs nothing but its own answer.
+//!
 //! Formats: System V ABI, chapters 4 and 5; `DT_RELR`: the gABI proposal "Relative relocations in compact form".
 
 use crate::{Error, Mapping, Maps, PAGE_SIZE, Pid, Result};

@@ -16,6 +16,7 @@ use crate::{Error, PAGE_SIZE, Pid, Residency, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use std::fs::File;
 use std::io::IoSliceMut;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 /// The largest number of ranges that one `process_vm_readv` takes (`UIO_MAXIOV`, `include/uapi/linux/uio.h`).
@@ -34,6 +35,15 @@ pub trait Memory {
     /// # Errors
     /// The process is gone or may not be looked at.
     fn residency(&self, start: u64, len: u64) -> Result<Residency>;
+
+    /// As [`Memory::residency`], and which pages belong to files or shared memory. For private anonymous memory, which has
+    /// none, [`Memory::residency`] is several times faster.
+    ///
+    /// # Errors
+    /// As [`Memory::residency`].
+    fn residency_with_files(&self, start: u64, len: u64) -> Result<Residency> {
+        self.residency(start, len)
+    }
 
     /// Fills `buffer` with the range that `residency` describes, reading resident pages only: the others are zero.
     /// A page that went away meanwhile is zero, too.
@@ -106,14 +116,14 @@ impl LiveMemory {
         self.pages.tells_zero_pages()
     }
 
-    /// Consecutive bytes of `buffer` from the given ranges. Returns the bytes read, which are fewer when a range is not
-    /// readable.
-    fn vectored(&self, ranges: &[RemoteIoVec], buffer: &mut [u8]) -> Result<usize> {
+    /// Fills the buffers, one after the other, from the given ranges; no range goes over the end of a buffer. Returns the
+    /// bytes read, which are fewer when a range is not readable.
+    fn vectored(&self, ranges: &[RemoteIoVec], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         if let Some(file) = &self.file {
-            return Ok(read_file(file, ranges, buffer));
+            return Ok(read_file(file, ranges, buffers));
         }
         let pid = nix::unistd::Pid::from_raw(self.pid.0);
-        match process_vm_readv(pid, &mut [IoSliceMut::new(buffer)], ranges) {
+        match process_vm_readv(pid, buffers, ranges) {
             Ok(read) => Ok(read),
             Err(nix::errno::Errno::EFAULT) => Ok(0),
             Err(errno) => Err(Error::from_io(self.pid, "the memory", errno.into())),
@@ -122,10 +132,14 @@ impl LiveMemory {
 }
 
 /// Reads range after range until one fails.
-fn read_file(file: &File, ranges: &[RemoteIoVec], buffer: &mut [u8]) -> usize {
-    let mut done = 0;
+fn read_file(file: &File, ranges: &[RemoteIoVec], buffers: &mut [IoSliceMut<'_>]) -> usize {
+    let (mut done, mut used) = (0, 0);
+    let mut buffers = buffers.iter_mut().peekable();
     for range in ranges {
-        let Some(part) = buffer.get_mut(done..done + range.len) else { break };
+        while buffers.peek().is_some_and(|buffer| used >= buffer.len()) {
+            (used, _) = (0, buffers.next());
+        }
+        let Some(part) = buffers.peek_mut().and_then(|b| b.get_mut(used..used + range.len)) else { break };
         let mut read = 0;
         while read < part.len() {
             match file.read_at(&mut part[read..], (range.base + read) as u64) {
@@ -133,9 +147,33 @@ fn read_file(file: &File, ranges: &[RemoteIoVec], buffer: &mut [u8]) -> usize {
                 Ok(more) => read += more,
             }
         }
-        done += read;
+        (done, used) = (done + read, used + read);
     }
     done
+}
+
+/// The parts of `buffer`, which holds memory from `start` on, that belong to `runs`.
+fn parts<'b>(buffer: &'b mut [u8], start: u64, runs: &[Range<u64>]) -> Vec<IoSliceMut<'b>> {
+    let (mut rest, mut at) = (buffer, start);
+    let part = |run: &Range<u64>| {
+        let (_, from) = std::mem::take(&mut rest).split_at_mut_checked((run.start - at) as usize)?;
+        let (part, after) = from.split_at_mut_checked((run.end - run.start) as usize)?;
+        (rest, at) = (after, run.end);
+        Some(IoSliceMut::new(part))
+    };
+    runs.iter().map_while(part).collect()
+}
+
+/// Where the reading of `runs` ended that yielded `read` bytes; `None` if all were read.
+fn stopped_at(runs: &[Range<u64>], mut read: u64) -> Option<u64> {
+    for run in runs {
+        let len = run.end - run.start;
+        if read < len {
+            return Some(run.start + read);
+        }
+        read -= len;
+    }
+    None
 }
 
 /// Whether the process shares any page of its private anonymous memory with another.
@@ -159,7 +197,7 @@ impl Memory for LiveMemory {
         let len = buffer.len();
         let unreadable = Error::Unreadable { pid: self.pid, address, len };
         let Ok(base) = usize::try_from(address) else { return Err(unreadable) };
-        match self.vectored(&[RemoteIoVec { base, len }], buffer)? {
+        match self.vectored(&[RemoteIoVec { base, len }], &mut [IoSliceMut::new(buffer)])? {
             read if read == len => Ok(()),
             _ => Err(unreadable),
         }
@@ -169,35 +207,47 @@ impl Memory for LiveMemory {
         self.pages.residency(start, len)
     }
 
+    fn residency_with_files(&self, start: u64, len: u64) -> Result<Residency> {
+        self.pages.residency_with_files(start, len)
+    }
+
     fn read_resident(&self, residency: &Residency, buffer: &mut [u8]) -> Result<()> {
-        let offset = |address: u64| (address - residency.start()) as usize;
-        // Only what is not read is zeroed: clearing all of it would cost as much as a third of the reading.
-        let mut zeroed_to = 0;
-        for run in residency.resident_runs() {
-            if let Some(gap) = buffer.get_mut(zeroed_to..offset(run.start)) {
+        let start = residency.start();
+        let buffer_end = start + buffer.len() as u64;
+        let mut zero = |from: u64, to: u64| {
+            if let Some(gap) = buffer.get_mut((from - start) as usize..(to - start) as usize) {
                 gap.fill(0);
             }
-            zeroed_to = offset(run.end);
-            let (mut at, end) = (run.start, run.end);
-            while at < end {
-                let Some(part) = buffer.get_mut(offset(at)..offset(end)) else {
-                    return Ok(());
-                };
-                let part_len = part.len();
-                let read = self.vectored(&[RemoteIoVec { base: at as usize, len: part_len }], part)?;
+        };
+        // Only what is not read is zeroed: clearing all of it would cost as much as a third of the reading.
+        let end = residency.resident_runs().fold(start, |at, run| {
+            zero(at, run.start);
+            run.end
+        });
+        zero(end, buffer_end);
+        let mut from = start;
+        loop {
+            let mut runs: Vec<_> = residency.resident_runs_from(from).take(MAX_RANGES).collect();
+            let mut parts = parts(buffer, start, &runs);
+            runs.truncate(parts.len());
+            let Some(last) = runs.last() else { return Ok(()) };
+            let remote = |run: &Range<u64>| RemoteIoVec {
+                base: run.start as usize,
+                len: (run.end - run.start) as usize,
+            };
+            let read = self.vectored(&runs.iter().map(remote).collect::<Vec<_>>(), &mut parts)?;
+            from = match stopped_at(&runs, read as u64) {
+                None => last.end,
                 // A page in the way has gone meanwhile: it is zero.
-                let next = ((at + read as u64) / PAGE_SIZE * PAGE_SIZE + PAGE_SIZE).min(end);
-                if let Some(gone) = part.get_mut(read..offset(next) - offset(at)).filter(|_| read < part_len)
-                {
-                    gone.fill(0);
+                Some(at) => {
+                    let next = at / PAGE_SIZE * PAGE_SIZE + PAGE_SIZE;
+                    if let Some(gone) = buffer.get_mut((at - start) as usize..(next - start) as usize) {
+                        gone.fill(0);
+                    }
+                    next
                 }
-                at = if read == part_len { end } else { next };
-            }
+            };
         }
-        if let Some(rest) = buffer.get_mut(zeroed_to..) {
-            rest.fill(0);
-        }
-        Ok(())
     }
 
     fn gather(&self, addresses: &[u64], size: usize, buffer: &mut [u8]) -> Result<Vec<bool>> {
@@ -210,7 +260,7 @@ impl Memory for LiveMemory {
             let batch = &rest[..rest.len().min(MAX_RANGES)];
             let ranges: Vec<_> = batch.iter().map(|&a| RemoteIoVec { base: a as usize, len: size }).collect();
             let Some(part) = buffer.get_mut(done * size..(done + batch.len()) * size) else { break };
-            let complete = self.vectored(&ranges, part)? / size;
+            let complete = self.vectored(&ranges, &mut [IoSliceMut::new(part)])? / size;
             readable[done..done + complete].fill(true);
             // The first range that failed is skipped; the rest is asked for again.
             done += if complete == batch.len() { complete } else { complete + 1 };
@@ -234,6 +284,38 @@ mod tests {
         assert_eq!(readable, [true, false, true, false]);
         assert_eq!(u64::from_le_bytes(buffer[..8].try_into().unwrap()), 3);
         assert_eq!(u64::from_le_bytes(buffer[16..24].try_into().unwrap()), 1);
+    }
+
+    /// Runs with holes between them, and one that has become unreadable, as when the target gives it back meanwhile.
+    #[test]
+    fn resident_pages_are_read_and_the_others_are_zero() {
+        let mut block = vec![7u8; 12 * PAGE_SIZE as usize];
+        let start = (block.as_ptr() as u64).next_multiple_of(PAGE_SIZE);
+        let mut residency = Residency::none(start, 10 * PAGE_SIZE);
+        for page in [0, 1, 3, 4, 8] {
+            residency.set_resident(start + page * PAGE_SIZE, true);
+        }
+        block.fill(9);
+        let file = Some(File::open("/proc/self/mem").unwrap());
+        for memory in [LiveMemory { file: None, ..memory_of_this() }, LiveMemory { file, ..memory_of_this() }]
+        {
+            let mut buffer = vec![1; 10 * PAGE_SIZE as usize];
+            memory.read_resident(&residency, &mut buffer).unwrap();
+            let pages: Vec<u8> = buffer.chunks(PAGE_SIZE as usize).map(|page| page[0]).collect();
+            assert_eq!(pages, [9, 9, 0, 9, 9, 0, 0, 0, 9, 0]);
+            assert!(buffer.chunks(PAGE_SIZE as usize).all(|page| page.iter().all(|&b| b == page[0])));
+        }
+        let mut lowest = Residency::all(0, 2 * PAGE_SIZE);
+        lowest.set_resident(PAGE_SIZE, false);
+        let mut buffer = vec![1; 2 * PAGE_SIZE as usize];
+        memory_of_this().read_resident(&lowest, &mut buffer).unwrap();
+        assert!(buffer.iter().all(|&byte| byte == 0));
+        assert_eq!(stopped_at(&[0x1000..0x3000, 0x5000..0x6000], 0x2800), Some(0x5800));
+        assert_eq!(stopped_at(&[0x1000..0x3000, 0x5000..0x6000], 0x3000), None);
+    }
+
+    fn memory_of_this() -> LiveMemory {
+        LiveMemory::of(Pid::this()).unwrap()
     }
 
     #[test]

@@ -85,6 +85,10 @@ impl Memory for ResidentOnly<'_> {
         self.inner.residency(start, len)
     }
 
+    fn residency_with_files(&self, start: u64, len: u64) -> Result<Residency> {
+        self.inner.residency_with_files(start, len)
+    }
+
     fn read_resident(&self, residency: &Residency, buffer: &mut [u8]) -> Result<()> {
         self.inner.read_resident(residency, buffer)
     }

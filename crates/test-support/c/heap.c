@@ -26,7 +26,7 @@ static unsigned threads, chunks, keep_one_in, mapped;
 static size_t max_size;
 static void ***kept;              /* per thread, in memory that malloc does not manage */
 static pthread_barrier_t arranged;
-static volatile int churning;
+static int churning, active;      /* active: threads that are at it */
 
 static void *pages(size_t bytes) {
     void *p = mmap(0, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,15 +65,15 @@ static void *worker(void *argument) {
     pthread_barrier_wait(&arranged);
     uint32_t state = 88172645u + thread;
     for (;;) {
-        if (!churning) {
-            usleep(2000);
-            continue;
-        }
-        for (int round = 0; round < 1000; round++) {
+        __atomic_add_fetch(&active, 1, __ATOMIC_SEQ_CST);
+        int wanted = __atomic_load_n(&churning, __ATOMIC_SEQ_CST);
+        for (int round = 0; wanted && round < 1000; round++) {
             unsigned i = next(&state) % chunks;
             free(kept[thread][i]);
             kept[thread][i] = malloc(1 + next(&state) % max_size);
         }
+        __atomic_sub_fetch(&active, 1, __ATOMIC_SEQ_CST);
+        if (!wanted) usleep(2000);
     }
     return 0;
 }
@@ -128,7 +128,9 @@ int main(int argc, char **argv) {
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
-        churning = 0;
+        /* Nobody holds a block in passing while the blocks are looked at. */
+        __atomic_store_n(&churning, 0, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&active, __ATOMIC_SEQ_CST)) usleep(100);
         if (!strncmp(line, "info", 4)) {
             print_info();
         } else if (!strncmp(line, "mallinfo", 8)) {
@@ -153,7 +155,7 @@ int main(int argc, char **argv) {
                     }
             printf("%zu %zu\n", bytes, count);
         } else if (!strncmp(line, "churn", 5)) {
-            churning = 1;
+            __atomic_store_n(&churning, 1, __ATOMIC_SEQ_CST);
             puts("churning");
         } else if (!strncmp(line, "fork", 4)) {
             pid_t child = fork();

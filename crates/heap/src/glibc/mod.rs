@@ -9,6 +9,7 @@
 //! | [`chunk`] | reading chunks out of copied bytes |
 //! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
 //! | [`spans`] | the pieces of memory that an arena has, and where they end now |
+//! | `at_rest` | stopping the process while an arena is at rest |
 //! | [`survey`] | one look at all of it |
 //! | [`mmapped`] | large chunks with mappings of their own |
 //! | [`bins`] | lists of cached chunks |
@@ -21,6 +22,7 @@
 //! All facts come from `malloc/malloc.c` and `malloc/arena.c` of glibc 2.27 to 2.43, 64-bit.
 
 pub mod arena;
+mod at_rest;
 pub mod bins;
 pub mod chunk;
 pub mod layout;

@@ -1,5 +1,7 @@
 //! One look at everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
 
+use super::arena::ArenaError;
+use super::at_rest::AtRest;
 use super::layout::{FLAGS, PREV_IN_USE, WORD};
 use super::marks::Marks;
 use super::observer::Observer;
@@ -7,13 +9,14 @@ use super::parameters::ParameterValues;
 use super::spans::LiveSpan;
 use super::tcache::Caches;
 use super::trim::TopRule;
-use super::walk::{Knowledge, SpanTally, Walker};
+use super::walk::{Knowledge, READINGS, SpanTally, Walker};
 use super::{ArenaState, Glibc};
 use crate::model::Note;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 use unbloat_process::resident::word_if_resident;
-use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, Pid, ResidentOnly, Result, Stopped, Thread};
+use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, Pid, ResidentOnly, Result, Thread};
 
 /// What one arena was found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,33 +99,42 @@ impl Survey {
         }
         let mut arenas = Vec::new();
         for state in ring.arenas {
-            let spans = survey.spans(glibc, memory, context.maps, &state);
-            arenas.push((state, spans));
+            let spans = spans(glibc, memory, context.maps, survey.parameters.as_ref(), &state);
+            arenas.push((state, spans.unwrap_or_default()));
         }
         survey.caches = read_caches(glibc, memory, context.threads, &arenas)?;
         let mut walker = Walker::new(memory);
-        for (state, spans) in arenas {
-            survey.add_arena(glibc, memory, context, &mut walker, (state, &spans), observer)?;
+        for (state, _) in arenas {
+            survey.add_arena(glibc, memory, context, &mut walker, state, observer)?;
         }
         Ok(survey)
     }
 
+    /// Walks the spans of one arena. They are asked for again before each: heaps come and go.
     fn add_arena(
         &mut self,
         glibc: &Glibc,
         memory: &dyn Memory,
         context: Context<'_>,
         walker: &mut Walker<'_>,
-        (state, spans): (ArenaState, &[LiveSpan]),
+        state: ArenaState,
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let mut arena = SurveyedArena { state, spans: Vec::new(), tally: SpanTally::default() };
-        for live in spans {
-            let stopped = context.stop.map(Stopped::all).transpose()?;
-            let tally =
-                self.walk_span(glibc, memory, context, walker, (&mut arena.state, spans, live), observer);
-            self.stopped += stopped.map_or(Duration::ZERO, Stopped::resume);
-            let tally = tally?;
+        let mut walked = HashSet::new();
+        loop {
+            let rest = |pid| AtRest::of(pid, memory, arena.state.address);
+            let rest = context.stop.map(rest).transpose()?;
+            let spans = self.spans_now(glibc, memory, context.maps, &mut arena.state);
+            let next = spans.iter().find(|live| walked.insert(live.span.range.start));
+            let tally = next.map(|live| {
+                self.walk_span(glibc, memory, context, walker, (&arena.state, &spans, live), observer)
+            });
+            if let Some(rest) = rest {
+                self.note_lock(&rest, &arena.state);
+                self.stopped += rest.end();
+            }
+            let (Some(live), Some(tally)) = (next, tally.transpose()?) else { break };
             self.note_damage(&tally, live);
             arena.tally.add(&tally);
             arena.spans.push(live.range());
@@ -131,20 +143,41 @@ impl Survey {
         Ok(())
     }
 
-    /// Walks one span. What changes quickly is read as late as can be: the top and the fastbins right before, and the
-    /// thread caches, too, while the target is stopped.
+    /// The spans of an arena as they are now; `state` becomes what the arena is now.
+    fn spans_now(
+        &mut self,
+        glibc: &Glibc,
+        memory: &dyn Memory,
+        maps: &Maps,
+        state: &mut ArenaState,
+    ) -> Vec<LiveSpan> {
+        let mut last = None;
+        for _ in 0..READINGS {
+            if let Ok(again) = glibc.reread(&ResidentOnly::new(memory), state) {
+                *state = again;
+            }
+            match spans(glibc, memory, maps, self.parameters.as_ref(), state) {
+                Ok(spans) => return spans,
+                Err(error) => last = Some(error),
+            }
+        }
+        if let Some(error) = last {
+            self.note("heaps-unreadable", format!("The arena at {:#x} was left out: {error}", state.address));
+        }
+        Vec::new()
+    }
+
+    /// Walks one span. What changes quickly is read as late as can be: the fastbins right before, and the thread caches,
+    /// too, while the target is stopped.
     fn walk_span(
         &mut self,
         glibc: &Glibc,
         memory: &dyn Memory,
         context: Context<'_>,
         walker: &mut Walker<'_>,
-        (state, spans, live): (&mut ArenaState, &[LiveSpan], &LiveSpan),
+        (state, spans, live): (&ArenaState, &[LiveSpan], &LiveSpan),
         observer: &mut dyn Observer,
     ) -> Result<SpanTally> {
-        if let Ok(again) = glibc.reread(&ResidentOnly::new(memory), state) {
-            *state = again;
-        }
         let fast = glibc.fastbin_chunks(memory, state, spans)?;
         if context.stop.is_some() {
             self.caches.reread(glibc, memory)?;
@@ -159,33 +192,6 @@ impl Survey {
         walker.walk(&live.span, &knowledge, &mut || live.frontier(memory), observer)
     }
 
-    fn spans(
-        &mut self,
-        glibc: &Glibc,
-        memory: &dyn Memory,
-        maps: &Maps,
-        arena: &ArenaState,
-    ) -> Vec<LiveSpan> {
-        if arena.main {
-            return LiveSpan::of_break(glibc, arena, self.parameters.as_ref(), memory, maps)
-                .into_iter()
-                .collect();
-        }
-        match glibc.heaps(&ResidentOnly::new(memory), arena) {
-            Ok(heaps) => {
-                let span = |(i, heap)| LiveSpan::of_heap(glibc, arena, heap, i == 0);
-                heaps.iter().enumerate().map(span).collect()
-            }
-            Err(error) => {
-                self.note(
-                    "heaps-unreadable",
-                    format!("The arena at {:#x} was left out: {error}", arena.address),
-                );
-                Vec::new()
-            }
-        }
-    }
-
     fn top_rule(&self, live: &LiveSpan, merged_from: u64, maps: &Maps) -> TopRule {
         if !live.span.has_top {
             return TopRule { merged_from: u64::MAX, cuttable: false, unit: PAGE_SIZE };
@@ -193,6 +199,19 @@ impl Survey {
         let ends_at_break = maps.iter().any(|m| m.backing == Backing::Brk && m.end == live.span.range.end);
         let huge = self.parameters.map_or(0, |p| p.thp_pagesize);
         TopRule { merged_from, cuttable: live.span.main && ends_at_break, unit: huge.max(PAGE_SIZE) }
+    }
+
+    fn note_lock(&mut self, rest: &AtRest, state: &ArenaState) {
+        if rest.locked() {
+            self.note(
+                "arena-locked",
+                format!(
+                    "The arena at {:#x} was in use each time the process was stopped: a thread stands still in the middle \
+                     of a change. The chunk that it works on may be counted as unsettled.",
+                    state.address
+                ),
+            );
+        }
     }
 
     fn note_damage(&mut self, tally: &SpanTally, live: &LiveSpan) {
@@ -213,6 +232,21 @@ impl Survey {
     fn note(&mut self, code: &'static str, text: String) {
         self.notes.push(Note { code, text });
     }
+}
+
+/// The spans of an arena.
+fn spans(
+    glibc: &Glibc,
+    memory: &dyn Memory,
+    maps: &Maps,
+    parameters: Option<&ParameterValues>,
+    arena: &ArenaState,
+) -> Result<Vec<LiveSpan>, ArenaError> {
+    if arena.main {
+        return Ok(LiveSpan::of_break(glibc, arena, parameters, memory, maps).into_iter().collect());
+    }
+    let heaps = glibc.heaps(&ResidentOnly::new(memory), arena)?;
+    Ok(heaps.iter().enumerate().map(|(i, heap)| LiveSpan::of_heap(glibc, arena, heap, i == 0)).collect())
 }
 
 fn read_caches(

@@ -119,7 +119,11 @@ impl Rest<'_> {
         for mapping in self.maps.iter().filter(|m| !is_special(m)) {
             for part in remaining(&mapping.range(), &taken).flat_map(|range| strides(&range)) {
                 let page = part.start / PAGE_SIZE * PAGE_SIZE;
-                let residency = self.memory.residency(page, part.end.next_multiple_of(PAGE_SIZE) - page)?;
+                let len = part.end.next_multiple_of(PAGE_SIZE) - page;
+                let residency = match mapping.file() {
+                    Some(_) => self.memory.residency_with_files(page, len)?,
+                    None => self.memory.residency(page, len)?,
+                };
                 if residency.resident_bytes() == 0 {
                     continue;
                 }
