@@ -33,15 +33,17 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| format!("{text:?} is no share of a core. Write for example 2% or 0.02"))
 }
 
-/// A time that is not zero, with its unit: `100ms`, `10s`, `1h`; seconds without one.
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+/// A time with its unit: `100ms`, `10s`, `1h`; seconds without one.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let plain = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let time = match plain {
-        Some(time) => time,
-        None => {
-            humantime::parse_duration(text).map_err(|e| format!("{e}. Write for example 100ms, 10s or 1h"))?
-        }
-    };
+    let written =
+        || humantime::parse_duration(text).map_err(|e| format!("{e}. Write for example 100ms, 10s or 1h"));
+    plain.map_or_else(written, Ok)
+}
+
+/// The same, but not zero.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
     if time.is_zero() { Err("it cannot be zero. Write for example 100ms".into()) } else { Ok(time) }
 }
 
@@ -61,6 +63,7 @@ mod tests {
         assert!(share("-1").is_err() && share("0").is_ok());
         assert_eq!(interval("250ms").unwrap(), Duration::from_millis(250));
         assert_eq!(interval("0.5").unwrap(), Duration::from_millis(500));
+        assert_eq!(duration("0s").unwrap(), Duration::ZERO);
         assert!(interval("0s").is_err() && interval("soon").is_err());
     }
 }

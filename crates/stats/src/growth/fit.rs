@@ -117,7 +117,7 @@ impl Series {
             let more = places.iter().filter(|place| !best.steps.contains(place)).filter_map(|&place| {
                 let mut steps = best.steps.clone();
                 steps.push(place);
-                self.fit(trend, warm_up, &steps)
+                self.fit(trend, warm_up, &steps).filter(|fit| !fit.is_staircase())
             });
             match more.min_by(|a, b| a.bic.total_cmp(&b.bic)).filter(|fit| fit.bic < best.bic) {
                 Some(better) => best = better,
@@ -199,6 +199,14 @@ impl Series {
 }
 
 impl Fit {
+    /// Several steps, all in one direction: growth or a bend in disguise, not a level that deploys have moved.
+    fn is_staircase(&self) -> bool {
+        let first = 1 + usize::from(self.trend.is_some());
+        let heights = self.coefficients.get(first..first + self.steps.len()).unwrap_or_default();
+        let up = heights.iter().filter(|height| **height > 0.0).count();
+        heights.len() > 1 && (up == 0 || up == heights.len())
+    }
+
     fn trend_coefficient(&self) -> f64 {
         self.coefficients.get(1).copied().unwrap_or(0.0)
     }

@@ -7,7 +7,8 @@
 //! 2. Each model is a linear regression with AR(1) errors (Prais and Winsten 1954, as iterated by Cochrane and Orcutt
 //!    1949): what neighbors share is not counted as evidence twice.
 //! 3. Each model may spend parameters on what is not growth: level steps where the series jumps, a daily wave if more
-//!    than a day was seen, and a warm-up that is left out at the price of one parameter a bucket.
+//!    than a day was seen, and a warm-up that is left out at the price of one parameter a bucket. Several steps must not
+//!    all go one way: a staircase would explain any growth away, and any bend.
 //! 4. The Bayesian information criterion (Schwarz 1978) chooses. A model with growth must beat the one without by
 //!    [`STRONG`] (beyond "very strong" after Kass and Raftery 1995), and its growth must be worth mentioning.
 //!

@@ -2,7 +2,8 @@
 
 use super::follow::Follower;
 use super::record::Record;
-use super::{Common, duration, exit, header};
+use super::{Common, exit, header};
+use crate::arguments::duration;
 use crate::exit::Exit;
 use anyhow::Context as _;
 use std::net::IpAddr;

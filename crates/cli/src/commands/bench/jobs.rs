@@ -2,7 +2,8 @@
 
 use super::follow::Follower;
 use super::record::Record;
-use super::{Common, duration, exit};
+use super::{Common, exit};
+use crate::arguments::duration;
 use crate::exit::Exit;
 use std::time::Duration;
 use unbloat_load::jobs::{self, Arrivals, Pace, Plan};

@@ -59,14 +59,3 @@ fn header(text: &str) -> Result<(String, String), String> {
         text.split_once(':').ok_or_else(|| format!("'{text}' is no header: write 'Name: value'"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
-
-/// `250ms`, `10s`, `5m`, or a number of seconds.
-fn duration(text: &str) -> Result<std::time::Duration, String> {
-    let seconds =
-        text.parse::<f64>().ok().and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-    match seconds {
-        Some(duration) => Ok(duration),
-        None => humantime::parse_duration(text)
-            .map_err(|error| format!("'{text}' is no duration ({error}): write 250ms, 10s or 5m")),
-    }
-}
