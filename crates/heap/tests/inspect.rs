@@ -37,6 +37,21 @@ fn a_program_with_glibc() {
     assert_eq!(allocator.settings.unwrap().mmapped_chunks.unwrap().0, 2);
 }
 
+/// A mapped chunk that is aligned to more than a page, and larger than what is looked at at once.
+#[test]
+fn a_large_aligned_block_has_a_mapping_of_its_own() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut target = heap_program(&mut program.command());
+    let before = inspected(&target).census.bytes(Category::MmappedChunks);
+    target.ask("aligned");
+    let report = inspected(&target);
+    assert_complete(&report);
+    assert_eq!(report.notes, []);
+    let more = report.census.bytes(Category::MmappedChunks) - before;
+    assert!((8 << 20..(8 << 20) + 3 * 4096).contains(&more), "{more}");
+    assert_eq!(report.allocator.unwrap().settings.unwrap().mmapped_chunks.unwrap().0, 3);
+}
+
 #[test]
 fn other_allocators_are_told_by_what_is_mapped() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);

@@ -35,6 +35,8 @@ pub struct Status {
     pub swap_bytes: Option<u64>,
     /// `VmLck`: memory that may not be swapped out, and that `madvise` does not give back.
     pub locked_bytes: Option<u64>,
+    /// Cores that it may run on (`sched_setaffinity(2)`).
+    pub allowed_cores: Option<u64>,
     /// Its numbers in its own and the enclosing PID namespaces, ours first.
     pub namespace_pids: Vec<Pid>,
 }
@@ -74,11 +76,29 @@ impl Status {
             rss_bytes: bytes("VmRSS"),
             swap_bytes: bytes("VmSwap"),
             locked_bytes: bytes("VmLck"),
+            allowed_cores: field("Cpus_allowed").map(cores_in_mask),
             namespace_pids: field("NSpid")
                 .map(|pids| pids.split_whitespace().filter_map(|p| p.parse().ok()).map(Pid).collect())
                 .unwrap_or_default(),
         })
     }
+}
+
+/// Cores that are online (`/sys/devices/system/cpu/online`, for example `0-3,8`), if the kernel says so.
+#[must_use]
+pub fn online_cores() -> Option<u64> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    text.trim().split(',').map(cores_in_range).sum()
+}
+
+fn cores_in_range(range: &str) -> Option<u64> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
+}
+
+/// A mask in hexadecimal digits, with a comma after every eight.
+fn cores_in_mask(mask: &str) -> u64 {
+    mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| u64::from(digit.count_ones())).sum()
 }
 
 /// The flags are the ninth field; the second, in parentheses, may hold anything.
@@ -181,6 +201,13 @@ fn kib(value: &str) -> Option<u64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn cores_are_counted() {
+        assert_eq!(cores_in_mask("ff,0000000f"), 12);
+        assert_eq!(["0-3", "8", "x", "3-1"].map(cores_in_range), [Some(4), Some(1), None, None]);
+        assert!(online_cores().is_some_and(|cores| cores > 0));
+    }
 
     #[test]
     fn own_status() {

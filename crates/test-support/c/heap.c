@@ -8,6 +8,7 @@
  *   live     prints the bytes that the program holds: malloc_usable_size over all blocks kept, and their number
  *   churn    the threads allocate and free until the next line
  *   fork     forks a child that waits; prints its number
+ *   aligned  maps one more block of 100 MiB, aligned to 64 KiB, and writes 8 MiB of it
  *   corrupt  overwrites the size of a chunk in the middle of the main arena
  */
 #define _GNU_SOURCE
@@ -164,6 +165,11 @@ int main(int argc, char **argv) {
                 for (;;) pause();
             }
             printf("%d\n", child);
+        } else if (!strncmp(line, "aligned", 7)) {
+            static void *block;
+            if (posix_memalign(&block, 64 << 10, 100 << 20)) abort();
+            memset((char *)block + (90 << 20), 1, 8 << 20);
+            puts("aligned");
         } else if (!strncmp(line, "corrupt", 7)) {
             for (unsigned i = chunks / 2; i < chunks; i++)
                 if (kept[0][i]) {

@@ -5,6 +5,7 @@
 //! from 2.35 on, `thp_mode` before them from 2.43 on. So the fields after them are found from `n_mmaps_max`, which is
 //! initialized with 65,536 and follows `n_mmaps`.
 
+use super::Glibc;
 use crate::model::Settings;
 use unbloat_process::{Memory, Result};
 
@@ -106,8 +107,8 @@ impl Parameters {
 }
 
 impl ParameterValues {
-    /// As the report shows them. `cores`: what `sysconf (_SC_NPROCESSORS_ONLN)` gives, for the default limit of 8 arenas
-    /// a core (`arena_get2`, malloc/arena.c).
+    /// As the report shows them. `cores`: what glibc takes for their number, for the default limit of 8 arenas a core
+    /// (`arena_get2`, malloc/arena.c).
     #[must_use]
     pub fn settings(&self, cores: Option<u64>) -> Settings {
         let arena_max = (self.arena_max != 0).then_some(self.arena_max);
@@ -118,6 +119,20 @@ impl ParameterValues {
             mmap_threshold_bytes: Some(self.mmap_threshold),
             dynamic_thresholds: Some(!self.no_dyn_threshold),
             mmapped_chunks: Some((self.n_mmaps, self.mmapped_mem)),
+        }
+    }
+}
+
+impl Glibc {
+    /// How many cores glibc sees for its limit of arenas: those that are online up to 2.33 and from 2.39 on, those that
+    /// the process may run on from 2.34 to 2.38 (`__get_nprocs_sched`; BZ 30945). Distributions carry the way back in
+    /// releases between, so there it is only told where both are the same.
+    #[must_use]
+    pub fn cores(&self, online: Option<u64>, allowed: Option<u64>) -> Option<u64> {
+        let minor = self.version.as_deref().and_then(|v| v.strip_prefix("2.")?.parse::<u32>().ok());
+        match minor {
+            Some(..=33 | 39..) => online,
+            _ => online.filter(|_| online == allowed),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What no walker has accounted for: every mapping by its kind, page by page.
 
 use super::MAPPED;
+use crate::glibc::layout::CHUNK_HEADER;
+use crate::glibc::mmapped::MappedChunk;
 use crate::glibc::{Chunk, ChunkState, Observer, mmapped};
 use crate::model::{AllocatorKind, Category};
 use std::collections::{BTreeMap, HashSet};
@@ -102,6 +104,8 @@ pub(super) struct Rest<'a> {
     /// The threads' stacks, as far as they are known.
     pub(super) stacks: Vec<Range<u64>>,
     pub(super) allocator: Option<AllocatorKind>,
+    /// How many chunks with mappings of their own glibc says there are.
+    pub(super) mapped_chunks: u64,
 }
 
 impl Rest<'_> {
@@ -114,81 +118,108 @@ impl Rest<'_> {
         let mut stacks = Taken::default();
         stacks.add(&self.stacks);
         let (taken, stacks) = (taken.joined(), stacks.joined());
+        let chunks = self.mapped_chunks(&taken, &stacks)?;
         let mut bytes = BTreeMap::new();
         let mut add = |category, count| *bytes.entry(category).or_default() += count;
+        for chunk in &chunks {
+            self.mapped_chunk(chunk, observer, &mut add)?;
+        }
+        let mut taken = Taken(taken);
+        taken.0.extend(chunks.into_iter().map(|chunk| chunk.mapping));
+        let taken = taken.joined();
         for mapping in self.maps.iter().filter(|m| !is_special(m)) {
-            for part in remaining(&mapping.range(), &taken).flat_map(|range| strides(&range)) {
-                let page = part.start / PAGE_SIZE * PAGE_SIZE;
-                let len = part.end.next_multiple_of(PAGE_SIZE) - page;
-                let residency = match mapping.file() {
-                    Some(_) => self.memory.residency_with_files(page, len)?,
-                    None => self.memory.residency(page, len)?,
-                };
-                if residency.resident_bytes() == 0 {
-                    continue;
-                }
-                if mapping.file().is_some() {
-                    let (clean, written) = file_categories(mapping, self.images);
-                    let file = residency.file_within(part.clone());
-                    add(clean, file);
-                    add(written, residency.resident_within(part.clone()) - file);
-                } else {
-                    self.anonymous(mapping, &part, &residency, &stacks, observer, &mut add)?;
+            for range in remaining(&mapping.range(), &taken) {
+                match mapping.file() {
+                    Some(_) => self.file(mapping, &range, &mut add)?,
+                    None => self.anonymous(mapping, &range, &stacks, &mut add)?,
                 }
             }
         }
         Ok(bytes)
     }
 
-    fn anonymous(
-        &self,
-        mapping: &Mapping,
-        part: &Range<u64>,
-        residency: &Residency,
-        stacks: &[Range<u64>],
-        observer: &mut dyn Observer,
-        add: &mut impl FnMut(Category, u64),
-    ) -> Result<()> {
-        let resident = residency.resident_within(part.clone());
-        let elsewhere: u64 = remaining(part, stacks).map(|range| residency.resident_within(range)).sum();
-        add(Category::ThreadStacks, resident - elsewhere);
-        for range in remaining(part, stacks) {
-            self.outside_of_stacks(mapping, &range, residency, observer, add)?;
+    fn file(&self, mapping: &Mapping, range: &Range<u64>, add: &mut impl FnMut(Category, u64)) -> Result<()> {
+        let (clean, written) = file_categories(mapping, self.images);
+        for part in strides(range) {
+            let pages = pages_of(&part);
+            let residency = self.memory.residency_with_files(pages.start, pages.end - pages.start)?;
+            let file = residency.file_within(part.clone());
+            add(clean, file);
+            add(written, residency.resident_within(part) - file);
         }
         Ok(())
     }
 
-    fn outside_of_stacks(
+    fn anonymous(
         &self,
         mapping: &Mapping,
-        part: &Range<u64>,
-        residency: &Residency,
-        observer: &mut dyn Observer,
+        range: &Range<u64>,
+        stacks: &[Range<u64>],
         add: &mut impl FnMut(Category, u64),
     ) -> Result<()> {
-        let glibc = matches!(self.allocator, Some(AllocatorKind::Glibc));
-        let chunks = match glibc && mapping.is_private_anonymous() {
-            true => mmapped::find(self.memory, part, residency)?,
-            false => Vec::new(),
-        };
-        for chunk in &chunks {
-            let resident_bytes = residency.resident_within(chunk.clone());
-            let (address, size) = (chunk.start, chunk.end - chunk.start);
-            observer.chunk(&Chunk { address, size, state: ChunkState::Mapped, resident_bytes });
-            let header = residency.resident_within(chunk.start..chunk.start + 16);
-            add(Category::MallocOverhead, header);
-            add(MAPPED, resident_bytes - header);
-            observer.bytes(chunk.start + 16..chunk.end, MAPPED);
+        let overlap = |stack: &Range<u64>| stack.start.max(range.start)..stack.end.min(range.end);
+        for stack in stacks.iter().map(overlap).filter(|stack| !stack.is_empty()) {
+            add(Category::ThreadStacks, self.resident_bytes(&stack)?);
         }
-        for range in remaining(part, &chunks) {
+        for part in remaining(range, stacks).flat_map(|part| strides(&part)) {
+            let residency = self.residency(&part)?;
             let zero: u64 =
-                self.images.zero_data_within(&range).map(|zero| residency.resident_within(zero)).sum();
+                self.images.zero_data_within(&part).map(|zero| residency.resident_within(zero)).sum();
             add(Category::LibrariesPrivate, zero);
-            let rest = residency.resident_within(range.clone()) - zero;
+            let rest = residency.resident_within(part) - zero;
             add(anonymous_category(mapping, self.allocator.as_ref()), rest);
         }
         Ok(())
     }
+
+    /// glibc's chunks with mappings of their own, in what is neither taken nor a stack.
+    fn mapped_chunks(&self, taken: &[Range<u64>], stacks: &[Range<u64>]) -> Result<Vec<MappedChunk>> {
+        if self.allocator != Some(AllocatorKind::Glibc) {
+            return Ok(Vec::new());
+        }
+        let private = self.maps.iter().filter(|m| m.is_private_anonymous()).map(Mapping::range);
+        let free = private.flat_map(|range| remaining(&range, taken).collect::<Vec<_>>());
+        let ranges: Vec<_> = free.flat_map(|range| remaining(&range, stacks).collect::<Vec<_>>()).collect();
+        mmapped::find(self.memory, &ranges, self.mapped_chunks)
+    }
+
+    fn mapped_chunk(
+        &self,
+        chunk: &MappedChunk,
+        observer: &mut dyn Observer,
+        add: &mut impl FnMut(Category, u64),
+    ) -> Result<()> {
+        let MappedChunk { mapping, address } = chunk;
+        let user = address + CHUNK_HEADER..mapping.end;
+        let before = self.resident_bytes(&(mapping.start..*address))?;
+        let header = self.resident_bytes(&(*address..user.start))?;
+        let live = self.resident_bytes(&user)?;
+        let size = mapping.end - address;
+        observer.chunk(&Chunk {
+            address: *address,
+            size,
+            state: ChunkState::Mapped,
+            resident_bytes: header + live,
+        });
+        observer.bytes(user, MAPPED);
+        add(Category::MallocOverhead, before + header);
+        add(MAPPED, live);
+        Ok(())
+    }
+
+    fn resident_bytes(&self, range: &Range<u64>) -> Result<u64> {
+        strides(range).map(|part| Ok(self.residency(&part)?.resident_within(part))).sum()
+    }
+
+    fn residency(&self, part: &Range<u64>) -> Result<Residency> {
+        let pages = pages_of(part);
+        self.memory.residency(pages.start, pages.end - pages.start)
+    }
+}
+
+/// The pages that a range touches.
+fn pages_of(range: &Range<u64>) -> Range<u64> {
+    range.start / PAGE_SIZE * PAGE_SIZE..range.end.next_multiple_of(PAGE_SIZE)
 }
 
 /// Categories of a file mapping's pages: as in the file, and written to.

@@ -121,7 +121,7 @@ impl Inspection<'_> {
         let mut taken = mappings::Taken::default();
         if let Some(what) = program::unreadable(self.pid, &maps) {
             self.report.notes.push(what);
-            self.rest(&memory, &maps, (taken, Vec::new()), None, &mut observers)?;
+            self.rest(&memory, &maps, (taken, Vec::new()), &mut observers)?;
             return self.count();
         }
         let careful = ResidentOnly::new(&memory);
@@ -147,11 +147,11 @@ impl Inspection<'_> {
             let context = Context { stop, maps: &maps, threads: &threads, claims: &claims };
             let survey = Survey::take(&glibc, &memory, context, &mut observers)?;
             stacks = survey.caches.threads.iter().filter_map(|thread| thread.stack.clone()).collect();
-            self.add_survey(survey, &mut taken, &mut allocator);
+            let cores = glibc.cores(status::online_cores(), Status::of(self.pid)?.allowed_cores);
+            self.add_survey(survey, cores, &mut taken, &mut allocator);
         }
-        let kind = allocator.kind.clone();
         self.report.allocator = Some(allocator);
-        self.rest(&memory, &maps, (taken, stacks), Some(kind), &mut observers)?;
+        self.rest(&memory, &maps, (taken, stacks), &mut observers)?;
         if let Some(reading) = observers.ruby {
             let (heap, mut notes) = reading.finish();
             self.report.ruby = Some(heap);
@@ -161,14 +161,19 @@ impl Inspection<'_> {
         self.count()
     }
 
-    fn add_survey(&mut self, survey: Survey, taken: &mut mappings::Taken, allocator: &mut Allocator) {
+    fn add_survey(
+        &mut self,
+        survey: Survey,
+        cores: Option<u64>,
+        taken: &mut mappings::Taken,
+        allocator: &mut Allocator,
+    ) {
         taken.add(&survey.ranges());
         let total = survey.total();
         for what in Use::ALL {
             self.report.census.add(what.category(), total.resident(what));
         }
         if allocator.kind == AllocatorKind::Glibc {
-            let cores = std::thread::available_parallelism().ok().map(|n| n.get() as u64);
             allocator.settings = survey.parameters.map(|values| values.settings(cores));
             allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
         }
@@ -182,11 +187,14 @@ impl Inspection<'_> {
         memory: &LiveMemory,
         maps: &Maps,
         (taken, stacks): (mappings::Taken, Vec<Range<u64>>),
-        allocator: Option<AllocatorKind>,
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let images = mappings::Images::of(self.pid, maps);
-        let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator };
+        let allocator = self.report.allocator.as_ref();
+        let counted = allocator.and_then(|allocator| allocator.settings?.mmapped_chunks);
+        let allocator = allocator.map(|allocator| allocator.kind.clone());
+        let mapped_chunks = counted.map_or(0, |(count, _)| count);
+        let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator, mapped_chunks };
         for (category, bytes) in rest.account(taken, observer)? {
             self.report.census.add(category, bytes);
         }
