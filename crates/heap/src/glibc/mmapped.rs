@@ -133,7 +133,8 @@ mod tests {
         }
         memory.write(start, &header(0, 0x8002));
         memory.write(middle + 0xff0, &header(0xff0, 0x3012));
-        let found = find(&memory, &[AT..AT + 2 * STRIDE_BYTES], 2).unwrap();
+        let range = AT..AT + 2 * STRIDE_BYTES;
+        let found = find(&memory, std::slice::from_ref(&range), 2).unwrap();
         let expected = [(start..middle, start), (middle..middle + 0x4000, middle + 0xff0)];
         assert_eq!(found, expected.map(|(mapping, address)| MappedChunk { mapping, address }));
     }
