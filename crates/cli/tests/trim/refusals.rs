@@ -78,14 +78,16 @@ fn then() -> Program {
 
 /// Trims until the outcome has this reason: on a busy machine the program may not wait yet, and another reason comes first.
 fn trim_until(pid: i32, options: &[&str], outcome: &str, why: &str) -> Output {
+    let mut last = Value::Null;
     for _ in 0..20 {
         let (output, process) = trim(pid, options);
-        assert!(process["returned_bytes"].is_null(), "{process}");
         if process["outcome"] == outcome && process["reason"].as_str().unwrap_or("").contains(why) {
+            assert!(process["returned_bytes"].is_null(), "{process}");
             return output;
         }
+        last = process;
     }
-    panic!("never {outcome} with the reason {why:?}");
+    panic!("never {outcome} with the reason {why:?}: {last}");
 }
 
 fn assert_refused(pid: i32, options: &[&str], why: &str) {

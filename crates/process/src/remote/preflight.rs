@@ -37,6 +37,9 @@ pub fn check(pid: Pid, trusted: bool) -> Result<(), Refusal> {
     if status.number("PPid:").is_some_and(|parent| share_memory(pid, Pid(parent))) {
         return Err(Refusal::SharedMemory);
     }
+    if status.text("State:").is_some_and(|state| state.starts_with('T')) {
+        return Err(Refusal::Stopped);
+    }
     if is_frozen(pid) {
         return Err(Refusal::Frozen);
     }
@@ -67,8 +70,12 @@ impl Status {
         fs::read_to_string(pid.proc(&format!("task/{tid}/status"))).map(Status)
     }
 
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+    }
+
     fn number(&self, name: &str) -> Option<i32> {
-        self.0.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+        self.text(name)?.parse().ok()
     }
 }
 

@@ -12,8 +12,8 @@ pub enum Unfit {
     /// The kernel does not stop it for a tracer.
     #[error("a thread does not stop: its cgroup is frozen, or the machine is very busy")]
     NotStopping,
-    /// Its process is stopped by job control.
-    #[error("the process is stopped (SIGSTOP, Ctrl-Z); let it go on with SIGCONT")]
+    /// Its process has just been stopped by job control.
+    #[error("the process was stopped just then")]
     Stopped,
     /// A signal waits to be handled.
     #[error("a thread has a signal to handle first")]
@@ -94,6 +94,9 @@ pub enum Refusal {
     /// Strict mode.
     #[error("seccomp's strict mode would kill it for returning memory")]
     SeccompStrict,
+    /// Job control.
+    #[error("the process is stopped (SIGSTOP, Ctrl-Z); let it go on with SIGCONT first")]
+    Stopped,
     /// Its control group.
     #[error("its control group is frozen (docker pause); let it go on first")]
     Frozen,
