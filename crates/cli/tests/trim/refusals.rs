@@ -258,17 +258,17 @@ fn an_allocator_in_the_program_itself_another_libc_and_32_bits_are_left_alone_an
     let pauses = "#include <unistd.h>\nint main() { for (;;) pause(); }";
     let idle = |compiler, source, flags: &[&str]| {
         let program = Program::build(compiler, source, flags);
-        Target::start(&mut program.command())
+        (Target::start(&mut program.command()), program)
     };
     if std::env::var_os("UNBLOAT_TEST_ROOT").is_none() {
-        assert_unsupported(idle(Compiler::Musl, pauses, &[]).pid(), "musl");
+        assert_unsupported(idle(Compiler::Musl, pauses, &[]).0.pid(), "musl");
     }
     let fixed = Program::build(Compiler::Static, THEN, &[]);
     assert_unsupported(start(&fixed, "wait").pid(), "linked into the program itself");
     // No 32-bit libc is needed for this one.
     let bare = r#"void _start(void) { for (;;) __asm__ volatile("int $0x80" ::"a"(29)); }"#;
     let flags = ["-nostdlib", "-static", "-ffreestanding"];
-    assert_unsupported(idle(Compiler::Bits32, bare, &flags).pid(), "32-bit");
+    assert_unsupported(idle(Compiler::Bits32, bare, &flags).0.pid(), "32-bit");
 }
 
 #[test]
