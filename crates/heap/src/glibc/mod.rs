@@ -8,6 +8,7 @@
 //! | [`parameters`] | the settings in force (`mp_`) |
 //! | [`chunk`] | reading chunks out of copied bytes |
 //! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
+//! | [`teller`] | counting and passing on what a walk establishes |
 //! | [`spans`] | the pieces of memory that an arena has, and where they end now |
 //! | `at_rest` | stopping the process while an arena is at rest |
 //! | [`survey`] | one look at all of it |
@@ -34,6 +35,7 @@ pub mod parameters;
 pub mod spans;
 pub mod survey;
 pub mod tcache;
+pub mod teller;
 pub mod threads;
 pub mod trim;
 pub mod walk;

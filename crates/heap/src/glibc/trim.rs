@@ -6,6 +6,7 @@
 //! in pages (or in huge pages when `glibc.malloc.hugetlb` asks for them). Thread caches are left alone.
 
 use super::layout::{FREE_CHUNK_HEADER, MIN_CHUNK};
+use crate::model::Category;
 use std::ops::Range;
 use unbloat_process::PAGE_SIZE;
 
@@ -34,6 +35,35 @@ pub enum Use {
 impl Use {
     /// How many there are.
     pub const COUNT: usize = 8;
+}
+
+impl Use {
+    /// The category of the census.
+    #[must_use]
+    pub fn category(self) -> Category {
+        match self {
+            Use::Live => Category::MallocLive,
+            Use::Cached => Category::MallocCached,
+            Use::Trimmable => Category::MallocTrimmable,
+            Use::Stranded => Category::MallocStranded,
+            Use::Top => Category::MallocTop,
+            Use::Overhead => Category::MallocOverhead,
+            Use::Unsettled => Category::Unsettled,
+            Use::Foreign => Category::OtherAnonymous,
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Use; Use::COUNT] = [
+        Use::Live,
+        Use::Cached,
+        Use::Trimmable,
+        Use::Stranded,
+        Use::Top,
+        Use::Overhead,
+        Use::Unsettled,
+        Use::Foreign,
+    ];
 }
 
 /// A run of adjacent freed chunks, free or in a fastbin, that `malloc_consolidate` would make one chunk of.
