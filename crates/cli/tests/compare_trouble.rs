@@ -231,3 +231,15 @@ fn init_knows_the_applications() {
         assert!(dry.status.success(), "{name}: {}", String::from_utf8_lossy(&dry.stderr));
     }
 }
+
+/// Nothing can be written under /proc, and the kernel says so: the sentence comes before any server is started.
+#[test]
+fn too_little_disk_is_said_before_anything_is_started() {
+    let bench = Bench::new(&shell(WORKS), OWN);
+    let output = bench.command().args(["-o", "/proc/x.unbloat"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(1) && text.contains("0 MiB are free") && text.contains("-o"),
+        "{text}"
+    );
+}

@@ -89,7 +89,7 @@ pub struct Aa {
 pub enum Warning {
     /// Too few blocks for any significance.
     #[error(
-        "{blocks} blocks cannot show any difference between {variants} variants and the control, however large: \
+        "too few blocks ({blocks}): they cannot show any difference between {variants} variants and the control, however large; \
          add blocks (--until-decided does)"
     )]
     TooFewBlocks {

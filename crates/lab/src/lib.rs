@@ -17,6 +17,7 @@
 //! | [`run`] | one run |
 //! | [`keep`] | what is started, and that nothing of it stays |
 //! | [`server`] | starting a fresh server, and ending it so that nothing is left |
+//! | [`room`] | enough disk for what an experiment writes |
 //! | [`driver`] | putting the load on a server |
 //! | [`memory`] | the memory of a server's tree during a run |
 //! | [`proof`] | that a variant is what it says |
@@ -41,6 +42,7 @@ pub mod plan;
 pub mod proof;
 pub mod recommend;
 pub mod result;
+pub mod room;
 pub mod run;
 pub mod schedule;
 pub mod server;

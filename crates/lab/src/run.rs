@@ -128,8 +128,9 @@ impl Bench<'_> {
             unbloat: &self.unbloat,
             interrupted: self.interrupted,
         };
-        let before = Used::now(server.root());
+        let before = Used::before(server.root());
         let measured = driver.drive(server);
+        let after = Used::after(server.root());
         self.go_on()?;
         let measured = match measured {
             Ok(measured) => measured,
@@ -137,7 +138,7 @@ impl Bench<'_> {
             Err(error) => return Ok(Some(Exclusion::LoadFailed(error.to_string()))),
         };
         file.phase(id, "idle")?;
-        observed.after_load(server, &measured, before);
+        observed.after_load(server, &measured, before, after);
         let census = census(file.path(), server.root()).map_err(FileError::Store)?;
         let sums = [(Metric::Bloat, census.bloat_bytes), (Metric::Floor, census.floor_bytes)];
         let known = sums.into_iter().filter_map(|(metric, bytes)| Some((metric, bytes? as f64)));
@@ -183,8 +184,7 @@ struct Observed {
 }
 
 impl Observed {
-    fn after_load(&mut self, server: &Running, measured: &Measured, before: Used) {
-        let after = Used::now(server.root());
+    fn after_load(&mut self, server: &Running, measured: &Measured, before: Used, after: Used) {
         self.metrics.insert(Metric::PssEnd, tree_pss(server.root()) as f64);
         self.metrics.extend(measured.metrics());
         self.steps.clone_from(&measured.steps);
@@ -206,8 +206,16 @@ struct Used {
 }
 
 impl Used {
-    fn now(server: Pid) -> Self {
-        Used { at: Instant::now(), server_s: tree_cpu_s(server), harness_s: own_cpu_s() }
+    /// Just before a load: looking at the server is not part of what the harness takes while it runs.
+    fn before(server: Pid) -> Self {
+        let server_s = tree_cpu_s(server);
+        Used { at: Instant::now(), server_s, harness_s: own_cpu_s() }
+    }
+
+    /// Just after it.
+    fn after(server: Pid) -> Self {
+        let (at, harness_s) = (Instant::now(), own_cpu_s());
+        Used { at, server_s: tree_cpu_s(server), harness_s }
     }
 }
 

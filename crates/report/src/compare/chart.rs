@@ -4,6 +4,7 @@
 use super::Experiment;
 use super::sentence::value;
 use crate::markup::escape;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis};
 use unbloat_lab::metric::{Metric, Unit};
@@ -62,7 +63,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 fn open(out: &mut String, height: f64, label: &str) {
     let _ = write!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+        "<div class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
         escape(label)
     );
 }
@@ -193,7 +194,7 @@ pub(super) fn ratios(experiment: &Experiment, metric: Metric) -> Option<String> 
             &format!("{}: {:.3}×{interval}", row.name, row.ratio),
         );
     }
-    out.push_str("</svg>");
+    out.push_str("</svg></div>");
     Some(out)
 }
 
@@ -239,7 +240,7 @@ pub(super) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<Str
         path(&mut out, &band, &format!("band v{}", index % 10));
         path(&mut out, &middle, &format!("median v{}", index % 10));
     }
-    out.push_str("</svg>");
+    out.push_str("</svg></div>");
     Some(out)
 }
 
@@ -310,7 +311,7 @@ pub(super) fn trade_off(experiment: &Experiment) -> Option<String> {
         text(&mut out, x.at(*m) + 10.0, y.at(*c) + 4.0, "name", name);
     }
     text(&mut out, WIDTH - 120.0, HEIGHT - 4.0, "tick end", "less memory to the left, less latency below");
-    out.push_str("</svg>");
+    out.push_str("</svg></div>");
     Some(out)
 }
 
@@ -337,8 +338,19 @@ pub(super) fn by_clients(experiment: &Experiment) -> Option<String> {
     if several.0 >= several.1 {
         return None;
     }
-    let x = Scale { from: range(steps().map(|s| s.0)), to: (LEFT - 60.0, WIDTH - RIGHT) };
-    let y = Scale { from: range(steps().map(|s| s.1).chain([0.0])), to: (HEIGHT - 34.0, 10.0) };
+    let lines: Vec<Vec<(f64, f64)>> = (0..experiment.variants.len())
+        .map(|index| {
+            let mut by_step: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+            for (clients, p95) in counting().filter(|r| r.slot.variant == index).flat_map(|r| &r.steps) {
+                by_step.entry(*clients as u64).or_default().push(*p95);
+            }
+            let medians = by_step.into_iter();
+            medians.filter_map(|(clients, p95)| Some((clients as f64, median(p95.into_iter())?))).collect()
+        })
+        .collect();
+    let points = || lines.iter().flatten().copied();
+    let x = Scale { from: range(points().map(|p| p.0)), to: (LEFT - 60.0, WIDTH - RIGHT) };
+    let y = Scale { from: range(points().map(|p| p.1).chain([0.0])), to: (HEIGHT - 34.0, 10.0) };
     let mut out = String::new();
     open(&mut out, HEIGHT, "p95 latency against the number of clients, by variant");
     for tick in y.ticks(5).into_iter().filter(|tick| *tick >= 0.0) {
@@ -348,22 +360,11 @@ pub(super) fn by_clients(experiment: &Experiment) -> Option<String> {
     for tick in x.ticks(8) {
         text(&mut out, x.at(tick), HEIGHT - 16.0, "tick middle", &format!("{tick:.0}"));
     }
-    for index in 0..experiment.variants.len() {
-        let mut by_step: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();
-        for result in counting().filter(|r| r.slot.variant == index) {
-            for (clients, p95) in &result.steps {
-                by_step.entry(*clients as u64).or_default().push(*p95);
-            }
-        }
-        let points: Vec<(f64, f64)> = by_step
-            .iter()
-            .filter_map(|(clients, values)| {
-                Some((x.at(*clients as f64), y.at(median(values.iter().copied())?)))
-            })
-            .collect();
-        path(&mut out, &points, &format!("median v{}", index % 10));
+    for (index, medians) in lines.iter().enumerate() {
+        let drawn: Vec<_> = medians.iter().map(|&(clients, p95)| (x.at(clients), y.at(p95))).collect();
+        path(&mut out, &drawn, &format!("median v{}", index % 10));
     }
-    out.push_str("</svg>");
+    out.push_str("</svg></div>");
     Some(out)
 }
 

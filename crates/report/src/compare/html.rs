@@ -35,17 +35,15 @@ pub fn html(experiment: &Experiment, about: &About) -> String {
 }
 
 fn page(out: &mut String, experiment: &Experiment, about: &About) -> fmt::Result {
-    let analysis = experiment.analysis;
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title} · unbloat compare</title>\n<style>\n{BASE}{STYLE}</style>\n</head>\n<body>\n\
          <header><p class=\"tool\">unbloat compare</p><h1>{title}</h1>\
-         <p class=\"quiet\">{blocks} blocks · {runs} runs · each on a freshly started server</p></header>\n<main>\n",
+         <p class=\"quiet\">{size} · each on a freshly started server</p></header>\n<main>\n",
         title = escape(&experiment.plan.title),
-        blocks = analysis.blocks,
-        runs = experiment.results.len(),
+        size = text::size(experiment),
     )?;
     answer(out, experiment)?;
     table(out, experiment)?;
@@ -189,6 +187,10 @@ fn made_of(out: &mut String, experiment: &Experiment, traces: &[Trace]) -> fmt::
     let mut body = String::from("<div class=\"bars\">");
     for (variant, bar) in experiment.variants.iter().zip(&bars) {
         let total: f64 = bar.iter().sum();
+        // A variant none of whose runs counts.
+        if total == 0.0 {
+            continue;
+        }
         write!(body, "<span>{}</span><div class=\"bar\">", escape(&variant.name))?;
         for (segment, bytes) in Segment::ALL.into_iter().zip(bar) {
             let (share, size) = (bytes / longest * 100.0, Iec(*bytes as u64));

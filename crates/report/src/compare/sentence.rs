@@ -62,11 +62,11 @@ pub fn reason(experiment: &Experiment) -> String {
         }
         Recommendation::NeedBlocks { variant, metric, more } => {
             let needed = more.map_or_else(
-                || "more blocks than the plan's max-blocks".to_owned(),
-                |more| format!("about {more} more blocks"),
+                || "more blocks than the plan's max-blocks allows".to_owned(),
+                |more| format!("about {more} more blocks (--until-decided adds them)"),
             );
             format!(
-                "{} looks smaller ({}), but {} is not decided yet: that needs {needed} (--until-decided adds them).",
+                "{} looks smaller ({}), but {} is not decided yet: that needs {needed}.",
                 name(*variant),
                 gain(experiment, *variant).unwrap_or_default(),
                 words(*metric),
@@ -128,6 +128,7 @@ pub(super) fn value(metric: Metric, value: f64) -> String {
     match metric.unit() {
         Unit::Bytes => Iec(value as u64).to_string(),
         Unit::PerSecond => format!("{value:.0}/s"),
+        Unit::Seconds if value == 0.0 => "0".to_owned(),
         Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
         Unit::Seconds if value >= 0.001 => format!("{:.1} ms", value * 1e3),
         Unit::Seconds => format!("{:.0} µs", value * 1e6),

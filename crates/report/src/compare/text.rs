@@ -24,9 +24,7 @@ const COLUMNS: [(Metric, &str); 7] = [
 #[must_use]
 pub fn text(experiment: &Experiment, style: &Style) -> String {
     let mut out = String::new();
-    let analysis = experiment.analysis;
-    let heading =
-        format!("{} · {} blocks · {} runs", experiment.plan.title, analysis.blocks, experiment.results.len());
+    let heading = format!("{} · {}", experiment.plan.title, size(experiment));
     let _ = writeln!(out, "{}\n", style.paint(Ink::Bold, &heading));
     table(&mut out, experiment, style);
     let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "ANSWER"));
@@ -37,6 +35,13 @@ pub fn text(experiment: &Experiment, style: &Style) -> String {
     }
     trust(&mut out, experiment, style);
     out
+}
+
+/// `5 blocks · 25 runs`.
+pub(super) fn size(experiment: &Experiment) -> String {
+    let (blocks, runs) = (experiment.analysis.blocks, experiment.results.len());
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    format!("{blocks} block{} · {runs} run{}", plural(blocks), plural(runs))
 }
 
 /// The answer in a few words, and why.
@@ -73,10 +78,12 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, heading.trim_end()));
     for variant in variants {
         let _ = write!(out, "  {:name_width$}  {:>4}", variant.name, variant.runs);
-        for (metric, _) in &columns {
-            out.push_str(&cell(variant, *metric, style));
+        if variant.runs == 0 && variant.excluded > 0 {
+            let _ = writeln!(out, "  {}", style.paint(Ink::Yellow, "all left out: the reason stands below"));
+            continue;
         }
-        out.push('\n');
+        let cells: String = columns.iter().map(|(metric, _)| cell(variant, *metric, style)).collect();
+        let _ = writeln!(out, "{}", cells.trim_end());
     }
     let legend = "the control in its units, the others relative to it (1.00× is the same); ✓ better, ✗ worse, = the same \
                   within the margin: shown. Without a mark: neither a difference nor its absence is shown.";

@@ -15,7 +15,7 @@ use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::plan::Plan;
 use unbloat_lab::run::{Bench, RunError, directory_of};
 use unbloat_lab::variant::Variant;
-use unbloat_lab::{init, schedule};
+use unbloat_lab::{init, room, schedule};
 
 /// Options of `unbloat compare`.
 #[derive(Debug, clap::Args)]
@@ -80,6 +80,8 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
         return dry_run(&plan, &variants, args.until_decided);
     }
     let output = args.output.clone().unwrap_or_else(|| recording_of(name));
+    let runs = looks(&plan, args.until_decided).last().map_or(0, |blocks| blocks * (variants.len() + 1));
+    room::check(&plan, runs, &output)?;
     let (mut file, stored) =
         ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
     let interrupted = follow::interruptible()?;
