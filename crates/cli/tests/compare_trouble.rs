@@ -98,11 +98,11 @@ fn a_server_that_never_gets_ready_is_ended() {
 
 #[test]
 fn a_server_that_dies_under_load_does_not_keep_the_load_waiting() {
-    let load = "driver = \"command\"\ncommand = [\"sleep\", \"60\"]";
+    let load = "driver = \"command\"\ncommand = [\"sleep\", \"3000\"]";
     let begun = Instant::now();
     let text = Bench::new(&shell("echo ready; sleep 0.3; echo out of luck; exit 9"), load).refusal();
     assert!(text.contains("ended during the run") && text.contains("out of luck"), "{text}");
-    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the load");
+    assert!(begun.elapsed() < Duration::from_secs(1500), "it waited for the load");
 }
 
 #[test]
