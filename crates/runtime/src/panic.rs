@@ -3,12 +3,13 @@
 //! The library is built so that there is no panic to be had in a hook; this is for the worker, should there be a
 //! mistake in it after all.
 
-use crate::page;
+use crate::{page, worker};
 use unbloat_status_page::Reason;
 
 #[panic_handler]
 fn stop(_info: &core::panic::PanicInfo<'_>) -> ! {
     page::set_reason(Reason::InternalError);
+    worker::abandon();
     loop {
         // SAFETY: pause only waits; every signal is blocked on the worker.
         unsafe { libc::pause() };

@@ -116,6 +116,12 @@ pub(crate) fn after_fork_in_child() {
     collector::want_worker();
 }
 
+/// Leaves the lock open for good: the thread that calls this goes on no more, and a fork must not wait for it.
+#[cfg(all(feature = "standalone", not(test)))]
+pub(crate) fn abandon() {
+    WORK.unlock();
+}
+
 /// The process as it is now.
 fn observe() -> Observation {
     let (minor_faults, cpu_ns) = sys::usage();
@@ -223,7 +229,6 @@ extern "C" fn run(_argument: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"unbloat".as_ptr()) };
     let Some(plan) = PLAN.get() else { return core::ptr::null_mut() };
     let mut state = WORK.with(|| State::new(plan));
-    // The CPU time of earlier threads of this process (there is none but after a failed start) is not counted.
     loop {
         let seen = EVENTS.load(Ordering::Acquire);
         let look_again_ns = WORK.with(|| {

@@ -1,0 +1,76 @@
+//! What the process has been doing: working or idle, and which full collections have been swept.
+
+use super::{MILLISECOND, Observation};
+
+/// After how long a full collection is presumed to have been swept, in nanoseconds.
+const SWEEP_NS: u64 = 500 * MILLISECOND;
+
+/// What is remembered of the observations so far.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// Since when the process has been idle.
+    idle_since_ns: Option<u64>,
+    /// Whether the process has collected garbage since the last idle trim: without work there is nothing to return.
+    worked: bool,
+    /// Full collections that have been swept and not been followed by a trim.
+    swept_majors: u64,
+    /// When the full collection that is perhaps still being swept was first seen.
+    sweeping_since_ns: Option<u64>,
+}
+
+impl Activity {
+    /// Takes in what happened between two observations.
+    pub(super) fn note(&mut self, before: &Observation, now: &Observation) {
+        self.note_idleness(before, now);
+        self.note_sweeps(before, now);
+        self.worked |= now.collections > before.collections;
+    }
+
+    /// Whether there was work since the last idle trim.
+    pub(super) fn has_worked(&self) -> bool {
+        self.worked
+    }
+
+    /// Full collections swept since the last trim.
+    pub(super) fn swept_majors(&self) -> u64 {
+        self.swept_majors
+    }
+
+    /// Tells of a trim, after which those full collections have nothing more to give.
+    pub(super) fn trimmed(&mut self) {
+        self.swept_majors = 0;
+    }
+
+    /// Whether the process has been idle for so long after work; true once for each such rest.
+    pub(super) fn take_rest(&mut self, now: &Observation, idle_after_ns: u64) -> bool {
+        let rested =
+            self.idle_since_ns.is_some_and(|since| now.now_ns.saturating_sub(since) >= idle_after_ns);
+        rested && core::mem::take(&mut self.worked)
+    }
+
+    /// A process is idle while it uses less than a twentieth of a core.
+    fn note_idleness(&mut self, before: &Observation, now: &Observation) {
+        let elapsed = now.now_ns.saturating_sub(before.now_ns);
+        let used = now.cpu_ns.saturating_sub(before.cpu_ns);
+        if used.saturating_mul(20) >= elapsed.max(1) {
+            self.idle_since_ns = None;
+        } else if self.idle_since_ns.is_none() {
+            self.idle_since_ns = Some(before.now_ns);
+        }
+    }
+
+    /// A full collection counts once it has been swept: at the latest when the next collection begins, and
+    /// presumably after a while.
+    fn note_sweeps(&mut self, before: &Observation, now: &Observation) {
+        let swept = self.sweeping_since_ns.is_some_and(|since| {
+            now.collections > before.collections || now.now_ns.saturating_sub(since) >= SWEEP_NS
+        });
+        if swept {
+            self.sweeping_since_ns = None;
+            self.swept_majors += 1;
+        }
+        if now.majors > before.majors {
+            self.sweeping_since_ns = Some(now.now_ns);
+        }
+    }
+}

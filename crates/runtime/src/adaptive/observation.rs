@@ -1,0 +1,38 @@
+//! What the state machine is told: the process at one moment, and what a trim did.
+
+/// The process at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Observation {
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    pub now_ns: u64,
+    /// Resident set in bytes.
+    pub resident_bytes: u64,
+    /// Bytes that the allocator says it could give back, where it knows.
+    pub returnable_bytes: Option<u64>,
+    /// Minor page faults of the process so far.
+    pub minor_faults: u64,
+    /// Processor time of the process so far without what the runtime itself used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Garbage collections so far.
+    pub collections: u64,
+    /// Full ones among them.
+    pub majors: u64,
+}
+
+/// What a trim did.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome {
+    /// The process just after it.
+    pub after: Observation,
+    /// Resident set just before it, in bytes.
+    pub before_bytes: u64,
+    /// Wall time it took, in nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Outcome {
+    /// Bytes by which the resident set shrank.
+    pub fn returned_bytes(&self) -> u64 {
+        self.before_bytes.saturating_sub(self.after.resident_bytes)
+    }
+}

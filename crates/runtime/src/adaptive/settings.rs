@@ -1,0 +1,33 @@
+//! What adaptive trimming goes by, and its defaults.
+
+use super::{MIB, MILLISECOND};
+
+/// What the state machine may be told to do differently. All have defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Growth of the resident set since the last trim below which nothing is done, in bytes.
+    pub min_growth_bytes: u64,
+    /// The same as a share of the resident set after the last trim, in percent; the larger of the two counts.
+    pub min_growth_percent: u64,
+    /// Shortest time from the end of one trim to the begin of the next, in nanoseconds.
+    pub min_interval_ns: u64,
+    /// Share of one core that trimming and its page faults may take, in thousandths.
+    pub budget_permille: u64,
+    /// Bytes per millisecond of trimming below which a trim was not worth it.
+    pub min_yield_per_ms: u64,
+    /// How long the process has to be idle before the rest is returned, in nanoseconds.
+    pub idle_after_ns: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            min_growth_bytes: 8 * MIB,
+            min_growth_percent: 5,
+            min_interval_ns: 250 * MILLISECOND,
+            budget_permille: 10,
+            min_yield_per_ms: 256 << 10,
+            idle_after_ns: 1_000 * MILLISECOND,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The state machine on a process that is moved by hand.
+
+use super::account::PAGE_BYTES;
+use super::*;
+
+const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// A process that is moved by hand, and the machine that watches it.
+struct Scene {
+    now: Observation,
+    machine: Adaptive,
+}
+
+impl Scene {
+    fn new(settings: Settings) -> Self {
+        let now = Observation { now_ns: SECOND, resident_bytes: 100 * MIB, ..Observation::default() };
+        Self { now, machine: Adaptive::new(settings, now) }
+    }
+
+    /// Lets time pass on a busy core, with one minor collection.
+    fn work(&mut self, ns: u64) -> &mut Self {
+        self.now.now_ns += ns;
+        self.now.cpu_ns += ns;
+        self.now.collections += 1;
+        self
+    }
+
+    fn rest(&mut self, ns: u64) -> &mut Self {
+        self.now.now_ns += ns;
+        self
+    }
+
+    fn grow(&mut self, bytes: u64) -> &mut Self {
+        self.now.resident_bytes += bytes;
+        self.now.minor_faults += bytes / PAGE_BYTES;
+        self
+    }
+
+    fn decide(&mut self) -> Decision {
+        self.machine.decide(&self.now)
+    }
+
+    fn reason(&mut self) -> Reason {
+        match self.decide() {
+            Decision::Wait { reason, .. } => reason,
+            Decision::Trim { .. } => Reason::Trimmed,
+        }
+    }
+
+    fn trim(&mut self, returned: u64, took_ns: u64) {
+        let before_bytes = self.now.resident_bytes;
+        self.now.now_ns += took_ns;
+        self.now.resident_bytes -= returned;
+        self.machine.trimmed(&Outcome { after: self.now, before_bytes, took_ns });
+    }
+}
+
+#[test]
+fn growth_after_a_collection_is_trimmed() {
+    let mut scene = Scene::new(Settings::default());
+    assert_eq!(scene.work(SECOND).grow(7 * MIB).reason(), Reason::NoGrowth);
+    assert_eq!(scene.work(SECOND).grow(2 * MIB).decide(), Decision::Trim { idle: false });
+}
+
+#[test]
+fn growth_without_a_collection_is_left_alone() {
+    let mut scene = Scene::new(Settings::default());
+    assert_eq!(scene.rest(SECOND).grow(500 * MIB).reason(), Reason::NothingHeard);
+}
+
+#[test]
+fn the_share_of_a_large_process_counts_more_than_the_bytes() {
+    let mut scene = Scene::new(Settings::default());
+    scene.grow(900 * MIB).work(SECOND).decide();
+    scene.trim(0, 0);
+    scene.machine.backoff = 1;
+    assert_eq!(scene.work(SECOND).grow(49 * MIB).reason(), Reason::NoGrowth);
+    assert_eq!(scene.work(SECOND).grow(2 * MIB).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn the_interval_is_counted_from_the_end_of_the_last_trim() {
+    let mut scene = Scene::new(Settings::default());
+    scene.work(SECOND).grow(20 * MIB).decide();
+    scene.trim(20 * MIB, MILLISECOND);
+    assert_eq!(scene.work(200 * MILLISECOND).grow(20 * MIB).reason(), Reason::TooSoon);
+    assert_eq!(scene.work(51 * MILLISECOND).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn time_spent_is_paid_for_before_the_next_trim() {
+    let mut scene = Scene::new(Settings::default());
+    scene.work(SECOND).grow(64 * MIB).decide();
+    // 130 ms at one percent: 100 ms were on the account, 30 ms are three seconds' worth.
+    scene.trim(64 * MIB, 130 * MILLISECOND);
+    scene.now.minor_faults = 0;
+    assert_eq!(scene.work(2 * SECOND).grow(0).reason(), Reason::NoGrowth);
+    scene.now.resident_bytes += 64 * MIB;
+    assert_eq!(scene.work(SECOND / 2).reason(), Reason::CpuBudget);
+    assert_eq!(scene.work(SECOND).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn pages_needed_again_at_once_are_paid_for_and_named() {
+    let mut scene = Scene::new(Settings::default());
+    scene.work(SECOND).grow(1024 * MIB).decide();
+    scene.trim(1024 * MIB, MILLISECOND);
+    assert_eq!(scene.work(SECOND).grow(1024 * MIB).reason(), Reason::Refaulted);
+    assert_eq!(scene.machine.take_refaults(), 1024 * MIB / PAGE_BYTES);
+    assert_eq!(scene.machine.take_refaults(), 0);
+    // 183 ms of faults against 100 ms on the account: nine seconds later it is paid.
+    assert_eq!(scene.work(10 * SECOND).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn faults_that_do_not_grow_the_process_are_not_refaults() {
+    let mut scene = Scene::new(Settings::default());
+    scene.work(SECOND).grow(64 * MIB).decide();
+    scene.trim(64 * MIB, MILLISECOND);
+    scene.now.minor_faults += 100_000;
+    scene.work(SECOND).decide();
+    assert_eq!(scene.machine.take_refaults(), 0);
+}
+
+#[test]
+fn fruitless_trims_ask_for_ever_more() {
+    let mut scene = Scene::new(Settings::default());
+    let mut trims = 0;
+    for _ in 0..200 {
+        scene.work(SECOND).grow(9 * MIB);
+        if scene.decide() == (Decision::Trim { idle: false }) {
+            scene.trim(0, 10 * MILLISECOND);
+            trims += 1;
+        }
+    }
+    assert!(trims < 12, "{trims} trims that brought nothing");
+    scene.work(10 * SECOND).grow(2_000 * MIB).decide();
+    scene.trim(1_000 * MIB, 20 * MILLISECOND);
+    assert_eq!(scene.machine.backoff, 1, "one fruitful trim is trusted");
+}
+
+#[test]
+fn a_full_collection_counts_once_it_is_swept() {
+    let mut scene = Scene::new(Settings::default());
+    scene.work(SECOND);
+    scene.now.majors += 1;
+    assert_eq!(scene.reason(), Reason::NoGrowth);
+    assert_eq!(scene.work(100 * MILLISECOND).reason(), Reason::Trimmed);
+    scene.trim(30 * MIB, MILLISECOND);
+    scene.work(SECOND);
+    scene.now.majors += 1;
+    assert_eq!(scene.reason(), Reason::NoGrowth);
+    scene.now.cpu_ns += 600 * MILLISECOND;
+    assert_eq!(scene.rest(600 * MILLISECOND).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn what_the_allocator_knows_counts_more_than_the_resident_set() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.returnable_bytes = Some(0);
+    assert_eq!(scene.work(SECOND).grow(100 * MIB).reason(), Reason::NoGrowth);
+    scene.now.returnable_bytes = Some(40 * MIB);
+    assert_eq!(scene.work(SECOND).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn falling_idle_returns_the_rest_once_and_then_sleeps() {
+    let mut scene = Scene::new(Settings::default());
+    scene.machine.account.overdraw();
+    assert_eq!(scene.work(SECOND).grow(50 * MIB).reason(), Reason::CpuBudget);
+    let Decision::Wait { look_again_ns: Some(pause), .. } = scene.rest(MILLISECOND).decide() else {
+        panic!("a process that has worked is looked at again");
+    };
+    assert!(pause <= SECOND);
+    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    scene.trim(50 * MIB, 10 * MILLISECOND);
+    let sleep = scene.rest(10 * SECOND).decide();
+    assert!(matches!(sleep, Decision::Wait { look_again_ns: None, .. }), "{sleep:?}");
+    // It works again and rests again: once more.
+    scene.work(SECOND).decide();
+    scene.rest(MILLISECOND).decide();
+    assert_eq!(scene.rest(2 * SECOND).decide(), Decision::Trim { idle: true });
+}
+
+#[test]
+fn a_busy_process_is_never_idle() {
+    let mut scene = Scene::new(Settings { budget_permille: 0, ..Settings::default() });
+    scene.machine.account.overdraw();
+    for _ in 0..100 {
+        let decision = scene.work(SECOND).grow(MIB).decide();
+        assert!(matches!(decision, Decision::Wait { look_again_ns: Some(_), .. }), "{decision:?}");
+    }
+}
