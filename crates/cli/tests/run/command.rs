@@ -1,0 +1,125 @@
+//! What takes the place of `unbloat run`: the command, its environment and its libraries.
+
+use crate::home::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_command_takes_our_place() {
+    let home = Home::new();
+    let mut command = home.unbloat(&["run", "--", "sh", "-c", "echo $$; exit 7"]);
+    let (mut guard, mut out) = Guard::spawn(&mut command);
+    assert_eq!(line(&mut out), guard.0.id().to_string());
+    assert_eq!(guard.0.wait().unwrap().code(), Some(7));
+    let killed = home.unbloat(&["run", "--", "sh", "-c", "kill -TERM $$"]).status().unwrap();
+    assert_eq!(killed.signal(), Some(15));
+}
+
+#[test]
+fn what_cannot_be_run_is_said_as_a_shell_says_it() {
+    let home = Home::new();
+    let missing = home.unbloat(&["run", "--", "no-such-command"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(stderr(&missing).contains("no-such-command: command not found"), "{}", stderr(&missing));
+    let file = home.0.path().join("plain");
+    fs::write(&file, "text").unwrap();
+    let plain = home.unbloat(&["run", "--", file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(plain.status.code(), Some(126));
+    assert!(stderr(&plain).contains("Permission denied"), "{}", stderr(&plain));
+    // Without a format that the kernel knows, it is a shell script.
+    fs::write(&file, "echo $1").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = home.unbloat(&["run", "--", file.to_str().unwrap(), "word"]).output().unwrap();
+    assert_eq!(stdout(&script), "word\n");
+}
+
+#[test]
+fn an_unknown_policy_is_answered_with_the_list() {
+    let output = Home::new().ruby("leen", "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("'leen'") && stderr(&output).contains("trim=adaptive"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_environment_can_be_printed_and_does_the_same() {
+    let home = Home::new();
+    let mut shell = Command::new("sh");
+    home.isolate(&mut shell);
+    let script = format!(
+        "eval \"$({} env --policy allocator=jemalloc,trim=major)\" && ruby -e 'puts Unbloat.status[:policy], Unbloat.status[:allocator]'",
+        env!("CARGO_BIN_EXE_unbloat")
+    );
+    let output = shell.args(["-c", &script]).output().unwrap();
+    assert_eq!(stdout(&output), "allocator=jemalloc,trim=major\njemalloc 5.3.1\n", "{}", stderr(&output));
+    let dockerfile =
+        home.unbloat(&["env", "--format", "dockerfile", "--libraries", "/opt/unbloat"]).output().unwrap();
+    assert!(
+        stdout(&dockerfile).contains("ENV RUBYOPT=\"-r/opt/unbloat/libunbloat.so\"\n"),
+        "{}",
+        stdout(&dockerfile)
+    );
+}
+
+#[test]
+fn installed_libraries_are_used_without_a_cache() {
+    let home = Home::new();
+    let directory = home.0.path().join("lib");
+    let installed = home.unbloat(&["install", directory.to_str().unwrap()]).output().unwrap();
+    assert_eq!(stdout(&installed).lines().count(), 2);
+    let unusable = home.0.path().join("file");
+    fs::write(&unusable, "").unwrap();
+    let run = |library_directory: Option<&Path>| {
+        let mut command = home.unbloat(&["run", "--", "ruby", "-e", "puts Unbloat.status[:policy]"]);
+        command.env("XDG_CACHE_HOME", &unusable);
+        command.envs(library_directory.map(|path| ("UNBLOAT_LIBRARY_DIR", path)));
+        command.output().unwrap()
+    };
+    let refused = run(None);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("unbloat install DIR"), "{}", stderr(&refused));
+    assert_eq!(stdout(&run(Some(&directory))), "lean\n");
+}
+
+#[test]
+fn what_the_user_preloads_stays_and_conflicts_are_named() {
+    let home = Home::new();
+    let output = home
+        .unbloat(&["run", "--", "ruby", "-e", "puts ENV.values_at('LD_PRELOAD', 'RUBYOPT')"])
+        .env("LD_PRELOAD", "libjemalloc.so.2")
+        .env("RUBYOPT", "-W0")
+        .env("MALLOC_CONF", "narenas:2")
+        .output()
+        .unwrap();
+    assert!(stdout(&output).contains("libunbloat-jemalloc.so:libjemalloc.so.2"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("libunbloat.so -W0"), "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("libjemalloc.so.2") && stderr(&output).contains("narenas:2"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn it_is_silent_unless_asked_and_can_be_switched_off() {
+    let home = Home::new();
+    let quiet = home.ruby("lean", "puts 'hello'");
+    assert_eq!((stdout(&quiet), stderr(&quiet)), ("hello\n", ""));
+    let log = home.unbloat(&["run", "--", "ruby", "-e", "puts 1"]).env("UNBLOAT_LOG", "1").output().unwrap();
+    assert_eq!(stdout(&log), "1\n");
+    assert_eq!(stderr(&log).lines().count(), 1, "{}", stderr(&log));
+    assert!(stderr(&log).starts_with("unbloat ") && stderr(&log).contains("lean"), "{}", stderr(&log));
+    let off = home
+        .unbloat(&["run", "--quiet", "--policy", "trim=every", "--", "ruby", "-e"])
+        .arg("5.times { GC.start; sleep 0.02 }; puts Unbloat.status[:trims], Unbloat.status[:last_reason]")
+        .env("UNBLOAT", "0")
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&off), "0\nswitched off by UNBLOAT=0\n", "{}", stderr(&off));
+}

@@ -1,0 +1,94 @@
+//! Processes that fork: children, daemons, servers with workers.
+
+use crate::home::*;
+use std::fs;
+
+#[test]
+fn a_forked_child_has_a_worker_and_a_page_of_its_own() {
+    let output = Home::new().ruby(
+        "allocator=jemalloc,trim=every",
+        "GC.start; wait_until { Unbloat.status[:trims] > 0 }
+         reader, writer = IO.pipe
+         child = fork do
+           Thread.new { burst }.join
+           3.times { |n| GC.start; wait_until { Unbloat.status[:trims] > n } }
+           writer.puts Unbloat.status.values_at(:fork_generation, :pid).inspect
+         end
+         Process.wait(child)
+         abort 'the child failed' unless $?.success?
+         generation, pid = eval(reader.gets)
+         puts generation, pid == child, Unbloat.status[:fork_generation], Unbloat.status[:pid] == Process.pid",
+    );
+    assert_eq!(stdout(&output), "1\ntrue\n0\ntrue\n", "{}", stderr(&output));
+}
+
+#[test]
+fn background_threads_of_jemalloc_come_back_in_a_child() {
+    let home = Home::new();
+    let mut command =
+        home.unbloat(&["run", "--quiet", "--policy", "allocator=jemalloc,trim=adaptive", "--", "ruby", "-e"]);
+    command.env("MALLOC_CONF", "background_thread:true").arg(with_helpers(
+        "def threads = Dir['/proc/self/task/*/comm'].map { |file| File.read(file).chomp }
+         wait_until { threads.include?('jemalloc_bg_thd') }
+         Process.wait(fork { GC.start; wait_until { threads.include?('jemalloc_bg_thd') } })
+         puts $?.success?",
+    ));
+    let output = command.output().unwrap();
+    assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_storm_of_forks_ends() {
+    for policy in ["trim=every", "lean"] {
+        let output = Home::new().ruby(
+            policy,
+            "busy = 4.times.map do
+               Thread.new { loop { 20.times { 'x' * rand(10_000) }; GC.start(full_mark: false) if rand(20).zero?; sleep 0.002 } }
+             end
+             100.times do |n|
+               child = fork { 200.times { 'y' * rand(5_000) }; GC.start; exit! 0 }
+               Process.wait(child)
+               abort \"child #{n}: #{$?}\" unless $?.success?
+               `true` if (n % 10).zero?
+             end
+             puts 'done'",
+        );
+        assert_eq!(stdout(&output), "done\n", "{policy}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_process_that_daemonizes_keeps_its_runtime() {
+    let home = Home::new();
+    let result = home.0.path().join("result");
+    let output = home.ruby(
+        "trim=every",
+        &format!(
+            "Process.daemon(true, true)
+             GC.start; wait_until {{ Unbloat.status[:trims] > 0 }}
+             File.write('{0}.part', Unbloat.status[:pid] == Process.pid); File.rename('{0}.part', '{0}')",
+            result.display()
+        ),
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    for _ in 0..500 {
+        if result.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(fs::read_to_string(&result).unwrap(), "true");
+}
+
+#[test]
+fn every_way_of_starting_a_process_works() {
+    let output = Home::new().ruby(
+        "lean",
+        "GC.start; Unbloat.trim
+         puts system('true'), `echo back`, Process.wait2(spawn('exit 3')).last.exitstatus
+         puts IO.popen('-') { |child| child ? child.read : (GC.start; print 'a child') }
+         puts IO.popen(['ruby', '-e', 'GC.start; print Unbloat.status[:fork_generation]'], &:read)
+         puts system('no-such-command').inspect",
+    );
+    assert_eq!(stdout(&output), "true\nback\n3\na child\n0\nnil\n", "{}", stderr(&output));
+}

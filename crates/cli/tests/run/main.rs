@@ -1,0 +1,10 @@
+//! `unbloat run`, `env`, `install` and `status` on real processes.
+#![allow(clippy::unwrap_used)]
+
+mod command;
+mod forks;
+mod home;
+mod policies;
+mod servers;
+mod status;
+mod targets;

@@ -1,0 +1,120 @@
+//! The status page and `unbloat status`.
+
+use crate::home::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+const WAITING: &str = "GC.start; wait_until { Unbloat.status[:trims] > 0 }; puts 'ready'; sleep";
+
+/// The JSON of `unbloat status` for a process, valid by its schema.
+fn status_of(home: &Home, pid: u32) -> serde_json::Value {
+    let output = home.unbloat(&["status", "--json", &pid.to_string()]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema =
+        fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/status.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_slice(&schema).unwrap();
+    let errors: Vec<String> = jsonschema::validator_for(&schema)
+        .unwrap()
+        .iter_errors(&document)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    document["processes"][0].clone()
+}
+
+#[test]
+fn status_shows_a_running_process_and_proves_it_by_its_mappings() {
+    let home = Home::new();
+    let code = with_helpers(WAITING);
+    let mut command =
+        home.unbloat(&["run", "--policy", "allocator=jemalloc,trim=every", "--", "ruby", "-e", &code]);
+    let (guard, mut out) = Guard::spawn(&mut command);
+    assert_eq!(line(&mut out), "ready");
+    let status = status_of(&home, guard.0.id());
+    assert_eq!(status["policy"], "allocator=jemalloc,trim=every");
+    assert_eq!(status["allocator"], "jemalloc 5.3.1");
+    assert_eq!(status["problems"], serde_json::json!([]));
+    assert!(status["trims"].as_u64().unwrap() >= 1 && status["gc_count"].as_u64().unwrap() >= 1);
+    let text = home.unbloat(&["status"]).output().unwrap();
+    assert!(stdout(&text).contains(&guard.0.id().to_string()), "{}", stdout(&text));
+}
+
+#[test]
+fn a_claim_that_the_mappings_do_not_bear_out_is_a_problem() {
+    let home = Home::new();
+    let directory = home.0.path().join("lib");
+    assert!(home.unbloat(&["install", directory.to_str().unwrap()]).status().unwrap().success());
+    let mut command = Command::new("ruby");
+    home.isolate(&mut command);
+    command.args(["-e", &with_helpers(WAITING)]).env("UNBLOAT_POLICY", "lean").env("UNBLOAT_TRIM", "every");
+    command.env("RUBYOPT", format!("-r{}", directory.join("libunbloat.so").display()));
+    let (guard, mut out) = Guard::spawn(&mut command);
+    assert_eq!(line(&mut out), "ready");
+    let status = status_of(&home, guard.0.id());
+    assert!(
+        status["problems"][0].as_str().unwrap().contains("libunbloat-jemalloc.so is not mapped"),
+        "{status}"
+    );
+}
+
+#[test]
+fn status_says_why_a_process_has_no_page() {
+    let home = Home::new();
+    let (guard, _out) = Guard::spawn(Command::new("sleep").arg("60"));
+    let output = home.unbloat(&["status", &guard.0.id().to_string()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("unbloat run"), "{}", stderr(&output));
+}
+
+#[test]
+fn pages_go_with_their_process_and_stale_ones_with_the_next() {
+    let home = Home::new();
+    assert!(home.ruby("lean", "").status.success());
+    assert!(home.pages().is_empty(), "{:?}", home.pages());
+    let code = with_helpers("puts 'ready'; sleep");
+    let (guard, mut out) = Guard::spawn(&mut home.unbloat(&["run", "--", "ruby", "-e", &code]));
+    assert_eq!(line(&mut out), "ready");
+    assert_eq!(home.pages().len(), 1);
+    assert_eq!(fs::metadata(&home.pages()[0]).unwrap().permissions().mode() & 0o777, 0o600);
+    drop(guard); // SIGKILL
+    assert_eq!(home.pages().len(), 1, "nobody could remove it");
+    assert!(home.ruby("lean", "").status.success());
+    assert!(home.pages().is_empty(), "{:?}", home.pages());
+}
+
+#[test]
+fn without_a_directory_for_the_page_everything_else_works() {
+    let home = Home::new();
+    let mut command = home.unbloat(&["run", "--policy", "trim=every", "--", "ruby", "-e"]);
+    command.arg(with_helpers(
+        "GC.start; wait_until { Unbloat.status[:trims] > 0 }; puts Unbloat.status[:gc_count] > 0",
+    ));
+    // A path too long to be used, and no other way to keep it from /dev/shm than to be nobody there: what counts is
+    // that the long path is passed over without harm.
+    let output = command.env("XDG_RUNTIME_DIR", format!("/{}", "x".repeat(400))).output().unwrap();
+    assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_crash_elsewhere_leaves_only_a_page_that_the_next_start_removes() {
+    let home = Home::new();
+    let output = home.ruby(
+        "trim=every",
+        "child = fork do
+           GC.start; wait_until { Unbloat.status[:trims] > 0 }
+           Process.setrlimit(:CORE, 0)
+           $stderr.reopen(File::NULL)
+           Process.kill(:SEGV, Process.pid)
+           sleep
+         end
+         Process.wait(child)
+         GC.start; wait_until { Unbloat.status[:trims] > 0 }
+         puts $?.signaled?, Unbloat.status[:pid] == Process.pid",
+    );
+    assert_eq!(stdout(&output), "true\ntrue\n", "{}", stderr(&output));
+    assert_eq!(home.pages().len(), 1, "the crashed child could not remove its page: {:?}", home.pages());
+    assert!(home.ruby("lean", "").status.success());
+    assert!(home.pages().is_empty(), "{:?}", home.pages());
+}

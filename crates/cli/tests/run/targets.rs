@@ -1,0 +1,153 @@
+//! Programs that are no ordinary Ruby, and places that cannot be written to.
+
+use crate::home::*;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[test]
+fn the_library_is_harmless_in_a_process_that_is_no_ruby() {
+    let home = Home::new();
+    let directory = home.0.path().join("lib");
+    assert!(home.unbloat(&["install", directory.to_str().unwrap()]).status().unwrap().success());
+    for library in ["libunbloat.so", "libunbloat-jemalloc.so"] {
+        let mut shell = Command::new("sh");
+        home.isolate(&mut shell);
+        let output = shell
+            .args(["-c", "echo fine | cat"])
+            .env("LD_PRELOAD", directory.join(library))
+            .output()
+            .unwrap();
+        assert_eq!((stdout(&output), stderr(&output)), ("fine\n", ""), "{library}");
+    }
+}
+
+#[test]
+fn programs_that_cannot_be_preloaded_into_are_named_and_started() {
+    let home = Home::new();
+    let source = home.0.path().join("hello.c");
+    fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n").unwrap();
+    for (compiler, flag, word) in [("gcc", "-static", "statically linked"), ("musl-gcc", "-O1", "musl")] {
+        let program = home.0.path().join(compiler);
+        let built = Command::new(compiler).args([flag, "-o"]).arg(&program).arg(&source).status().unwrap();
+        assert!(built.success(), "{compiler} is missing: run scripts/deps test");
+        let output = home.unbloat(&["run", "--", program.to_str().unwrap()]).output().unwrap();
+        // musl's own linker may not be installed where the program looks for it; then the kernel says so.
+        if compiler == "gcc" {
+            assert_eq!(stdout(&output), "hello\n");
+        }
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
+    }
+}
+
+/// A program that says which allocator serves it, and whether a library of ours is mapped.
+const WHO_SERVES: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
+int main(void) {
+    const char *version = "none";
+    size_t size = sizeof version;
+    if (mallctl) mallctl("version", &version, &size, NULL, 0);
+    char line[512];
+    int ours = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) ours |= strstr(line, "libunbloat") != NULL;
+    free(malloc(100000));
+    printf("%.5s %s\n", version, ours ? "with us" : "without us");
+    return 0;
+}
+"#;
+
+/// Builds [`WHO_SERVES`], with further arguments for the compiler.
+fn who_serves(home: &Home, arguments: &[&str]) -> PathBuf {
+    let (source, program) = (home.0.path().join("who.c"), home.0.path().join("who"));
+    fs::write(&source, WHO_SERVES).unwrap();
+    let built = Command::new("gcc").arg("-o").arg(&program).arg(&source).args(arguments).status().unwrap();
+    assert!(built.success());
+    program
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn a_setuid_program_is_named_and_runs_without_us() {
+    if !is_root() {
+        eprintln!("left out: only root can make a program that is setuid for another user");
+        return;
+    }
+    const NOBODY: u32 = 65_534;
+    let home = Home::new();
+    let program = who_serves(&home, &[]);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::set_permissions(home.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let unbloat = home.0.path().join("unbloat");
+    fs::copy(env!("CARGO_BIN_EXE_unbloat"), &unbloat).unwrap();
+    let cache = home.0.path().join("nobody");
+    fs::create_dir(&cache).unwrap();
+    std::os::unix::fs::chown(&cache, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new(&unbloat);
+    home.isolate(&mut command);
+    command.args(["run", "--"]).arg(&program).env("XDG_CACHE_HOME", &cache).env_remove("XDG_RUNTIME_DIR");
+    let output = command.uid(NOBODY).gid(NOBODY).current_dir("/").output().unwrap();
+    assert_eq!(stdout(&output), "none without us\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("setuid"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_program_with_a_jemalloc_of_its_own_is_named_and_served_by_ours() {
+    let home = Home::new();
+    let theirs = unbloat_test_support::system_library("libjemalloc.so.2").expect("run scripts/deps test");
+    let program = who_serves(&home, &[theirs.to_str().unwrap()]);
+    let plain = Command::new(&program).output().unwrap();
+    assert_eq!(stdout(&plain), "5.3.0 without us\n");
+    let output = home.unbloat(&["run", "--"]).arg(&program).output().unwrap();
+    assert_eq!(stdout(&output), "5.3.1 with us\n");
+    assert!(stderr(&output).contains("jemalloc of its own"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_runtime_works_above_an_allocator_that_the_user_preloads() {
+    let home = Home::new();
+    let theirs =
+        unbloat_test_support::system_library("libtcmalloc_minimal.so.4").expect("run scripts/deps test");
+    let output = home
+        .unbloat(&["run", "--policy", "trim=every", "--", "ruby", "-e"])
+        .arg("100_000.times { 'x' * 100 }; GC.start; Unbloat.trim; puts Unbloat.status[:gc_count] > 0, Unbloat.status[:allocator]")
+        .env("LD_PRELOAD", &theirs)
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), "true\nunknown\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_cache_that_is_full_or_cannot_be_written_to_names_the_alternatives() {
+    if !is_root() {
+        eprintln!("left out: only root can mount a file system to be filled");
+        return;
+    }
+    for (options, cause) in [("size=64k", "No space left"), ("ro", "Read-only file system")] {
+        let home = Home::new();
+        let cache = home.0.path().join("cache");
+        fs::create_dir(&cache).unwrap();
+        let mut shell = Command::new("unshare");
+        home.isolate(&mut shell);
+        let script =
+            r#"mount -t tmpfs -o "$1" tmpfs "$2" && { "$3" run -- true; echo "$?"; find "$2" -name "*jemalloc*"; }"#;
+        let output = shell
+            .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", options])
+            .arg(&cache)
+            .arg(env!("CARGO_BIN_EXE_unbloat"))
+            .output()
+            .unwrap();
+        // The small library still fits; of the large one nothing half-written stays behind.
+        assert_eq!(stdout(&output), "1\n", "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains(cause) && said.contains("unbloat install DIR"), "{said}");
+    }
+}
