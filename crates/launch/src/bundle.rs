@@ -51,7 +51,7 @@ pub enum BundleError {
     NoCache,
     /// A file or directory could not be made.
     #[error(
-        "cannot write {path}: {source}. Set XDG_CACHE_HOME to a writable directory, or run `unbloat install DIR` once \
+        "cannot write {path}: {cause}. Set XDG_CACHE_HOME to a writable directory, or run `unbloat install DIR` once \
          (when building an image, say) and set UNBLOAT_LIBRARY_DIR=DIR",
         path = path.display()
     )]
@@ -59,7 +59,7 @@ pub enum BundleError {
         /// What was to be written.
         path: PathBuf,
         /// The cause.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A directory that others can write to could be used to smuggle code into the server.
     #[error(
@@ -189,8 +189,8 @@ fn write_atomically(directory: &Path, library: Library, mode: u32) -> Result<Pat
     Ok(path)
 }
 
-fn write_error(path: &Path, source: io::Error) -> BundleError {
-    BundleError::Write { path: path.to_owned(), source }
+fn write_error(path: &Path, cause: io::Error) -> BundleError {
+    BundleError::Write { path: path.to_owned(), cause }
 }
 
 /// Refuses a path that the dynamic linker or Ruby would take apart.
