@@ -137,8 +137,7 @@ fn a_cache_that_is_full_or_cannot_be_written_to_names_the_alternatives() {
         fs::create_dir(&cache).unwrap();
         let mut shell = Command::new("unshare");
         home.isolate(&mut shell);
-        let script =
-            r#"mount -t tmpfs -o "$1" tmpfs "$2" && { "$3" run -- true; echo "$?"; find "$2" -name "*jemalloc*"; }"#;
+        let script = r#"mount -t tmpfs -o "$1" tmpfs "$2" && { "$3" run -- true; echo "$?"; find "$2" -name "*jemalloc*"; }"#;
         let output = shell
             .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", options])
             .arg(&cache)
