@@ -1,5 +1,5 @@
 //! `unbloat run`, `env`, `install` and `status` on real processes.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod command;
 mod forks;
