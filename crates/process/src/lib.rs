@@ -24,7 +24,8 @@
 //! | [`status_page`] | what `libunbloat.so` in a process says about itself |
 //! | [`resident`] | small reads that touch resident pages only |
 //! | [`synthetic`] | memory that a test has made up |
-//! | [`elf`] | the ELF files that it has mapped: symbols, relocations, build ID |
+//! | [`elf`] | what an ELF file says: symbols, relocations, build ID |
+//! | [`image`] | the ELF files that it has mapped |
 //! | [`remote`] | calling a function in another process |
 //! | [`exec`] | becoming another program |
 //! | [`error`] | what can go wrong, with the next step |
@@ -35,6 +36,7 @@ pub mod environment;
 pub mod error;
 pub mod events;
 pub mod exec;
+pub mod image;
 pub mod keeper;
 pub mod maps;
 pub mod memory;
@@ -53,8 +55,8 @@ pub mod threads;
 pub mod tree;
 pub mod watch;
 
-pub use elf::Image;
 pub use error::{Error, Result};
+pub use image::Image;
 pub use maps::{Backing, Mapping, Maps};
 pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
