@@ -21,7 +21,7 @@ test:
 # Of the two Debians that every change is tested on, the one that this machine is not.
 OTHER_DEBIAN = $(shell grep -q trixie /etc/os-release && echo bookworm || echo trixie)
 
-# The heap and trim tests on the glibc and Ruby of Debian 11, 12, 13 and sid.
+# The tests of the heap, of inspect and of trim on the glibc, Ruby and allocators of Debian 11, 12, 13 and sid.
 matrix:
 	@scripts/deps build test
 	scripts/matrix

@@ -55,6 +55,7 @@ pub mod threads;
 pub mod tree;
 pub mod watch;
 
+pub use cgroup::Cgroup;
 pub use error::{Error, Result};
 pub use image::Image;
 pub use maps::{Backing, Mapping, Maps};
@@ -63,7 +64,7 @@ pub use pages::{PageMap, Residency};
 pub use pid::Pid;
 pub use resident::ResidentOnly;
 pub use stat::Stat;
-pub use status::{Kind, PssParts, Rollup, Status};
+pub use status::{Backed, Kind, Rollup, Status};
 pub use stop::Stopped;
 pub use synthetic::SyntheticMemory;
 pub use threads::{Thread, threads};

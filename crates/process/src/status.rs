@@ -31,6 +31,8 @@ pub struct Status {
     pub threads: u64,
     /// `VmRSS`; absent for a kernel thread or zombie.
     pub rss_bytes: Option<u64>,
+    /// `RssAnon`, `RssFile`, `RssShmem` (since Linux 4.5): what the resident bytes are backed by.
+    pub backing: Option<Backed>,
     /// `VmSwap`.
     pub swap_bytes: Option<u64>,
     /// `VmLck`: memory that may not be swapped out, and that `madvise` does not give back.
@@ -61,6 +63,13 @@ impl Status {
         };
         let number = |name: &str| field(name).and_then(|value| value.parse().ok());
         let bytes = |name: &str| kib(field(name)?);
+        let backing = || {
+            Some(Backed {
+                anonymous_bytes: bytes("RssAnon")?,
+                file_bytes: bytes("RssFile")?,
+                shared_memory_bytes: bytes("RssShmem")?,
+            })
+        };
         let malformed = |what: &str| Error::Malformed { pid, what: "status", line: what.to_owned() };
         let kind = match field("State").and_then(|state| state.chars().next()) {
             Some('Z' | 'X') => Kind::Zombie,
@@ -74,6 +83,7 @@ impl Status {
             parent: Pid(number("PPid").ok_or_else(|| malformed("no line PPid"))? as i32),
             threads: number("Threads").unwrap_or(1),
             rss_bytes: bytes("VmRSS"),
+            backing: backing(),
             swap_bytes: bytes("VmSwap"),
             locked_bytes: bytes("VmLck"),
             allowed_cores: field("Cpus_allowed").map(cores_in_mask),
@@ -121,12 +131,12 @@ pub struct Rollup {
     /// Resident anonymous memory.
     pub anonymous_bytes: u64,
     /// Proportional: of anonymous memory, of files, of shared memory. Absent before Linux 5.4.
-    pub pss_parts: Option<PssParts>,
+    pub pss_parts: Option<Backed>,
 }
 
-/// The proportional bytes by what backs them.
+/// Resident or proportional bytes by what backs them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PssParts {
+pub struct Backed {
     /// Anonymous memory.
     pub anonymous_bytes: u64,
     /// Files.
@@ -151,7 +161,7 @@ impl Rollup {
         };
         let bytes = |name: &str| known(name).unwrap_or(0);
         let parts = || {
-            Some(PssParts {
+            Some(Backed {
                 anonymous_bytes: known("Pss_Anon")?,
                 file_bytes: known("Pss_File")?,
                 shared_memory_bytes: known("Pss_Shmem")?,

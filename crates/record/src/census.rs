@@ -35,6 +35,9 @@ pub(crate) fn take(job: &Job, done: &mut Done) {
                 continue;
             }
         };
+        // What may not be read is recorded as such, with the reason.
+        let refusals = report.notes.iter().filter(|note| note.code == "not-permitted");
+        done.ops.extend(refusals.map(|note| Op::Note(id, note.text.clone())));
         done.inspected += 1;
         rows.extend(census(id, done, &report));
         counters.extend(ruby(id, done.time_ns, &report));

@@ -1,7 +1,6 @@
 //! Building small C programs for a test.
 
-use crate::root::root;
-use crate::target_command;
+use crate::{TargetDirectory, target_command};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +15,7 @@ pub enum Compiler {
     StaticPie,
     /// `musl-gcc`.
     Musl,
-    /// `cc -m32`.
+    /// `cc -m32` without a libc, of which few systems have a 32-bit one.
     Bits32,
 }
 
@@ -27,7 +26,7 @@ impl Compiler {
             Compiler::Static => ("cc", &["-static"]),
             Compiler::StaticPie => ("cc", &["-static-pie"]),
             Compiler::Musl => ("musl-gcc", &[]),
-            Compiler::Bits32 => ("cc", &["-m32"]),
+            Compiler::Bits32 => ("cc", &["-m32", "-nostdlib", "-static", "-fno-stack-protector"]),
         };
         let mut command = target_command(program);
         command.args(flags);
@@ -39,7 +38,7 @@ impl Compiler {
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
-    _directory: tempfile::TempDir,
+    _directory: TargetDirectory,
 }
 
 impl Program {
@@ -48,18 +47,14 @@ impl Program {
     /// # Panics
     /// The compiler is missing or refuses the source: the test cannot go on.
     #[must_use]
-    #[allow(clippy::unwrap_used, clippy::expect_used)]
     pub fn build(compiler: Compiler, source: &str, flags: &[&str]) -> Self {
-        let root = root().unwrap_or_else(|| "/".into());
-        let temporary = if root == Path::new("/") { std::env::temp_dir() } else { root.join("tmp") };
-        let directory = tempfile::tempdir_in(temporary).expect("a temporary directory");
-        let inside = Path::new("/").join(directory.path().strip_prefix(&root).expect("made there"));
-        let (file, path) = (directory.path().join("program.c"), inside.join("program"));
-        std::fs::write(&file, source).expect("the source can be written");
+        let directory = TargetDirectory::new();
+        let file = directory.file("program.c", source);
+        let path = directory.inside().join("program");
         let output = compiler
             .command()
             .args(["-O1", "-pthread", "-s", "-o"])
-            .args([&path, &inside.join("program.c")])
+            .args([&path, &file])
             .args(flags)
             .output()
             .unwrap_or_else(|e| panic!("{compiler:?} compiler: {e}. Run scripts/deps build test"));
@@ -84,6 +79,8 @@ impl Program {
 ///
 /// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
 /// `idle`: holds some blocks and answers nothing, for any libc.
+/// `idle32`: the same as a 32-bit program without a libc.
+/// `threads`: as many threads as it is told, or as the system allows.
 /// `saturated`: many threads that allocate and make system calls all the time, and check everything.
 /// `waits`: a system call of a given kind, with every register checked after it.
 ///
@@ -94,6 +91,8 @@ pub fn c_program(name: &str) -> &'static str {
     match name {
         "heap" => include_str!("../c/heap.c"),
         "idle" => include_str!("../c/idle.c"),
+        "idle32" => include_str!("../c/idle32.c"),
+        "threads" => include_str!("../c/threads.c"),
         "saturated" => include_str!("../c/saturated.c"),
         "waits" => include_str!("../c/waits.c"),
         _ => panic!("there is no C program called {name}"),

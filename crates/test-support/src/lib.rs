@@ -4,11 +4,13 @@
 //! A [`Target`] owns its process: dropping it kills and reaps that process and nothing else.
 
 mod compile;
+mod directory;
 mod root;
 mod ruby;
 mod target;
 
 pub use compile::{Compiler, Program, c_program};
+pub use directory::TargetDirectory;
 pub use root::{system_library, target_command};
 pub use ruby::ruby;
 pub use target::Target;

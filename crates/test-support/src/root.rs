@@ -22,6 +22,7 @@ const ENTER: &str =
 pub fn target_command(program: impl AsRef<OsStr>) -> Command {
     let Some(root) = root() else { return Command::new(program) };
     let mut command = Command::new("unshare");
+    // The directory of the test is none there; chroot(1) goes to the root, and shells and Puma believe PWD.
     command.args(["--mount", "--propagation", "private", "sh", "-c", ENTER]).arg(root).arg(program);
     command
 }

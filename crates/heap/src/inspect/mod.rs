@@ -7,6 +7,7 @@
 mod mappings;
 mod program;
 mod proportional;
+mod refused;
 mod ruby;
 
 use crate::allocator::Found;
@@ -20,13 +21,13 @@ use crate::ruby::Reading;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use unbloat_process::{
-    Kind, LiveMemory, Maps, Memory as _, Pid, ResidentOnly, Result, Rollup, Status, status,
+    Error, Kind, LiveMemory, Maps, Memory as _, Pid, ResidentOnly, Result, Rollup, Status, Stopped, status,
 };
 
 /// How to inspect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Stop the target while each heap is copied, for a consistent picture.
+    /// Stop the target while its Ruby heap, and then while each heap of malloc's, is read: each is consistent in itself.
     pub stop: bool,
     /// Fill in the heap map.
     pub map: bool,
@@ -37,11 +38,11 @@ pub struct Options {
 /// Inspects one process. In the default mode nothing is stopped, nothing is executed in it, and no absent page of it
 /// becomes resident.
 ///
-/// What can be told without reading its memory is told even of a kernel thread, a zombie or a 32-bit program; notes say
-/// what is missing and why.
+/// What can be told without reading its memory is told even of a kernel thread, a zombie, a 32-bit program or a process
+/// that we may not read; notes say what is missing and why.
 ///
 /// # Errors
-/// The process is gone, or nothing of it may be read.
+/// The process is gone. One that we may not read is no error: what the kernel tells everybody of it is told.
 pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
     let begun = Instant::now();
     let status = Status::of(pid)?;
@@ -66,7 +67,18 @@ pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
         elapsed: Duration::ZERO,
     };
     match status.kind {
-        Kind::Program => Inspection { pid, options, report: &mut report }.run()?,
+        Kind::Program => {
+            let mut inspection = Inspection { pid, options, report: &mut report };
+            match inspection.run() {
+                Err(refusal @ Error::NotPermitted { .. }) => inspection.refused(&refusal, &status)?,
+                done => done?,
+            }
+            // Half a census, or one of memory that is no more, would be wrong.
+            let after = Status::of(pid)?;
+            if after.kind != Kind::Program || after.rss_bytes.is_none() {
+                return Err(Error::Gone { pid });
+            }
+        }
         Kind::KernelThread => {
             report.note("kernel-thread", "This is a thread of the kernel: it has no memory of its own.")
         }
@@ -114,21 +126,22 @@ struct Inspection<'a> {
 
 impl Inspection<'_> {
     fn run(&mut self) -> Result<()> {
-        let maps = Maps::of(self.pid)?;
-        let memory = LiveMemory::of(self.pid)?;
+        let pid = self.pid;
+        let maps = Maps::of(pid)?;
+        let memory = LiveMemory::of(pid)?;
         let mut observers =
             Observers { map: self.options.map.then(|| Cartographer::new(&memory)), ruby: None };
         let mut taken = mappings::Taken::default();
         if let Some(what) = program::unreadable(self.pid, &maps) {
             self.report.notes.push(what);
-            self.rest(&memory, &maps, (taken, Vec::new()), &mut observers)?;
-            return self.count();
+            return self.mappings_only(&memory, &maps);
         }
         let careful = ResidentOnly::new(&memory);
         let Found { mut allocator, glibc, mut notes } = Found::of(self.pid, &maps, &careful);
         self.report.notes.append(&mut notes);
         let (mut claims, mut stacks) = (Vec::new(), Vec::new());
-        if let Some(ruby) = ruby::read(&careful, &maps, self.pid, &mut observers.map)? {
+        let ruby_heap = self.standing_still(|| ruby::read(&careful, &maps, pid, &mut observers.map))?;
+        if let Some(ruby) = ruby_heap {
             taken.add(&ruby.bodies);
             ruby.reading
                 .census()
@@ -161,6 +174,14 @@ impl Inspection<'_> {
         self.count()
     }
 
+    /// Reads something while the target stands still, if that was asked for.
+    fn standing_still<T>(&mut self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let stopped = self.options.stop.then(|| Stopped::all(self.pid)).transpose()?;
+        let result = read();
+        self.report.stopped += stopped.map_or(Duration::ZERO, Stopped::resume);
+        result
+    }
+
     fn add_survey(
         &mut self,
         survey: Survey,
@@ -177,8 +198,15 @@ impl Inspection<'_> {
             allocator.settings = survey.parameters.map(|values| values.settings(cores));
             allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
         }
-        self.report.stopped = survey.stopped;
+        self.report.stopped += survey.stopped;
         self.report.notes.extend(survey.notes);
+    }
+
+    /// The census of a process of which only the mappings can be told.
+    fn mappings_only(&mut self, memory: &LiveMemory, maps: &Maps) -> Result<()> {
+        let nobody = (mappings::Taken::default(), Vec::new());
+        self.rest(memory, maps, nobody, &mut Observers { map: None, ruby: None })?;
+        self.count()
     }
 
     /// Every mapping that nobody has accounted for yet, by its kind.

@@ -5,7 +5,7 @@
 //! resident bytes. So the sum is the PSS to the byte; within a part it is taken that all categories are shared alike.
 
 use crate::model::{Category, Census};
-use unbloat_process::PssParts;
+use unbloat_process::Backed;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -23,7 +23,7 @@ fn part_of(category: Category) -> Part {
 }
 
 /// Shares the proportional bytes out. `None` if a part has bytes but the census has no category for it.
-pub(super) fn share_out(census: &Census, parts: PssParts) -> Option<Census> {
+pub(super) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
     let mut shared = Census::default();
     for (part, bytes) in [
         (Part::Anonymous, parts.anonymous_bytes),
@@ -58,11 +58,11 @@ mod tests {
         census.add(Category::MallocStranded, 333);
         census.add(Category::ThreadStacks, 7);
         census.add(Category::LibrariesShared, 4096);
-        let parts = PssParts { anonymous_bytes: 801, file_bytes: 5, shared_memory_bytes: 0 };
+        let parts = Backed { anonymous_bytes: 801, file_bytes: 5, shared_memory_bytes: 0 };
         let shared = share_out(&census, parts).unwrap();
         assert_eq!(shared.total(), 806);
         assert_eq!(shared.bytes(Category::LibrariesShared), 5);
         assert_eq!(shared.bytes(Category::MallocLive), 597);
-        assert_eq!(share_out(&census, PssParts { shared_memory_bytes: 1, ..parts }), None);
+        assert_eq!(share_out(&census, Backed { shared_memory_bytes: 1, ..parts }), None);
     }
 }

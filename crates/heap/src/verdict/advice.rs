@@ -14,6 +14,10 @@ pub(super) fn trim(pid: Pid) -> Action {
     action("shell", format!("unbloat trim {pid}"))
 }
 
+pub(super) fn with_the_right(pid: Pid) -> Action {
+    action("shell", format!("sudo unbloat inspect {pid}"))
+}
+
 pub(super) fn watch(pid: Pid) -> Action {
     action("shell", format!("unbloat inspect --watch 60 {pid}"))
 }

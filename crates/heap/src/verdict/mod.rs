@@ -78,6 +78,14 @@ fn knows_bloat(report: &ProcessReport) -> bool {
 
 fn summary(report: &ProcessReport) -> Finding {
     let census = &report.census;
+    let hidden = census.bytes(Category::NotReadable);
+    if hidden == report.rss_bytes {
+        let text = format!(
+            "What the {} resident are used for cannot be told: we may not read the process.",
+            Iec(hidden)
+        );
+        return finding("not-readable", text, vec![advice::with_the_right(report.pid)], None);
+    }
     let (live, bloat) = (census.live(), census.bloat());
     let total = Iec(report.rss_bytes);
     if !knows_bloat(report) && bloat == 0 {

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Look again and again, and show what changes.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<Duration>,
-    /// Stop each process while its heap is copied, for a consistent picture; says how long that took.
+    /// Stop each process while its Ruby heap, and then while each heap of malloc's, is read; says for how long.
     #[arg(long)]
     stop: bool,
     /// Show every process in full, not only the largest of a tree.
@@ -69,16 +69,19 @@ fn look(args: &Args, roots: &[Pid]) -> anyhow::Result<Inspection> {
     Ok(unbloat_heap::inspect_all(&pids, &options))
 }
 
-/// A process that the user asked for and that could not be inspected is a failure; one that ended below another is not.
+/// A process that the user asked for and that could not be inspected, or not be read, is a failure; one that ended below
+/// another is not.
 fn status(args: &Args, inspection: &Inspection, roots: &[Pid]) -> Exit {
     let failed: Vec<_> = inspection.failures.iter().filter(|failure| roots.contains(&failure.pid)).collect();
+    let refused = inspection.processes.iter().filter(|process| roots.contains(&process.pid));
+    let refused = refused.flat_map(|process| &process.notes).any(|note| note.code == "not-permitted");
     // In text the failures stand below the processes; where there is no text, they must be told here.
     if args.json || args.html.is_some() || inspection.processes.is_empty() {
         for failure in &failed {
             exit::report(&anyhow::anyhow!("{}", failure.note.text));
         }
     }
-    if failed.is_empty() { Exit::Done } else { Exit::Failed }
+    if failed.is_empty() && !refused { Exit::Done } else { Exit::Failed }
 }
 
 fn write_page(file: &Path, inspection: &Inspection, quiet: bool) -> anyhow::Result<()> {
