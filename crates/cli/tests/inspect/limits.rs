@@ -209,6 +209,7 @@ fn a_process_in_other_namespaces() {
 }
 
 #[test]
+#[allow(clippy::print_stdout)] // a limit of the system is worth a line
 fn ten_thousand_threads() {
     const WANTED: i64 = 10_001;
     let program = Program::build(Compiler::System, c_program("threads"), &[]);
