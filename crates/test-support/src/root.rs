@@ -13,16 +13,15 @@ pub(crate) fn root() -> Option<PathBuf> {
 }
 
 /// Enters the root file system `$0` with `/proc`, in a mount namespace of its own as in a container, and becomes the
-/// command.
+/// command. The test's directory does not exist there, and Puma believes `PWD`: hence the `cd`.
 const ENTER: &str =
-    r#"mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
+    r#"mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && cd / && exec chroot "$0" "$@""#;
 
 /// A command whose process is a target of a test.
 #[must_use]
 pub fn target_command(program: impl AsRef<OsStr>) -> Command {
     let Some(root) = root() else { return Command::new(program) };
     let mut command = Command::new("unshare");
-    // The directory of the test is none there; chroot(1) goes to the root, and shells and Puma believe PWD.
     command.args(["--mount", "--propagation", "private", "sh", "-c", ENTER]).arg(root).arg(program);
     command
 }
