@@ -280,6 +280,9 @@ impl PageMap {
                 Err(nix::errno::Errno::ENOTTY | nix::errno::Errno::EINVAL) => {
                     self.scan_works.store(false, Ordering::Relaxed);
                 }
+                // `pagemap_scan_get_args` (fs/proc/task_mmu.c): addresses that no process can have. A pointer that was
+                // read while it changed may lead there; nothing is resident at its end.
+                Err(nix::errno::Errno::EFAULT) => return Ok(Residency::none(start, len)),
                 Err(errno) => return Err(Error::from_io(self.pid, "the page map", errno.into())),
             }
         }
@@ -289,7 +292,7 @@ impl PageMap {
     fn scan(&self, start: u64, len: u64, wanted: u64) -> nix::Result<Residency> {
         let mut residency = Residency::none(start, len);
         let mut regions = [PageRegion::default(); REGIONS];
-        let (mut at, end) = (start, start + len);
+        let (mut at, end) = (start, start.saturating_add(len));
         while at < end {
             let mut arguments = ScanArguments {
                 size: size_of::<ScanArguments>() as u64,
@@ -363,6 +366,14 @@ mod tests {
         assert_eq!(r.resident_bytes(), 0x3000);
         assert_eq!(r.resident_within(0x1800..0x4400), 0x800 + 0x1000 + 0x400);
         assert_eq!(r.resident_within(0..u64::MAX), 0x3000);
+    }
+
+    #[test]
+    fn nothing_is_resident_where_no_process_has_memory() {
+        let map = PageMap::of(Pid::this()).unwrap();
+        for start in [1 << 63, 0x00ff_ffff_ffff_f000, u64::MAX - PAGE_SIZE + 1] {
+            assert_eq!(map.residency(start, PAGE_SIZE).unwrap().resident_bytes(), 0, "{start:#x}");
+        }
     }
 
     #[test]
