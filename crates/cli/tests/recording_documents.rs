@@ -116,7 +116,8 @@ fn show_and_plot_say_what_there_is() {
     assert_eq!(plotted["recordings"][1]["looks"].as_array().unwrap().len(), 360);
 
     let svg = String::from_utf8(unbloat(&["plot", "--by", "category", file]).stdout).unwrap();
-    for text in ["ruby app.rb", "stranded", "live", "deploy", "whole tree (PSS)", "CPU (cores)"] {
+    // These censuses are not proportional: their parts sum up to RSS.
+    for text in ["ruby app.rb", "stranded", "live", "deploy", "whole tree (RSS)", "CPU (cores)"] {
         assert!(svg.contains(text), "{text} is missing");
     }
     let strange = unbloat(&["plot", file, "-o", "a.pdf"]);

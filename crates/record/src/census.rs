@@ -24,8 +24,8 @@ const STATUS: [(&str, Word); 9] = [
 /// Takes the census of all processes of a job. Nothing is stopped and nothing runs in them.
 pub(crate) fn take(job: &Job, done: &mut Done) {
     let (mut rows, mut counters) = (Vec::new(), Vec::new());
-    // The proportional census of a process that shares with nobody is its census.
-    let options = inspect::Options { proportional: job.processes.len() > 1, ..inspect::Options::default() };
+    // Also of one process alone: it shares its libraries with others, and the curve above the census is PSS.
+    let options = inspect::Options { proportional: true, ..inspect::Options::default() };
     for &(id, pid) in &job.processes {
         let report = match inspect::inspect(pid, &options) {
             Ok(report) => report,

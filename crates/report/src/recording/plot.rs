@@ -33,13 +33,16 @@ pub fn chart(recordings: &[Loaded], by: By) -> Chart {
 }
 
 fn single(loaded: &Loaded, by: By) -> Chart {
-    let (total, kind) = loaded.memory();
+    let (total, kind) = match by {
+        By::Process => loaded.memory(),
+        By::Category => loaded.memory_as_in_census(),
+    };
     let (title, series) = match by {
         By::Process => (format!("Memory by process ({kind})"), bands(loaded)),
         By::Category => {
             let mut series = parts(loaded);
             series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
-            ("What memory is made of".to_owned(), series)
+            (format!("What memory is made of ({kind})"), series)
         }
     };
     let memory = Panel { title, y: Unit::Bytes, weight: 3.0, series };

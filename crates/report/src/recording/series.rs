@@ -19,6 +19,8 @@ pub struct Loaded {
     pub samples: Vec<Sample>,
     /// Bytes by category of the whole tree at each census, proportional where that is known.
     pub censuses: Vec<(f64, BTreeMap<String, u64>)>,
+    /// Whether the censuses are proportional throughout: then they sum up to PSS, else to RSS.
+    pub census_is_proportional: bool,
     /// Sums over the tree of the counters that came with the censuses.
     pub counters: Vec<(f64, BTreeMap<String, u64>)>,
     /// The marks.
@@ -56,9 +58,12 @@ impl Loaded {
     /// # Errors
     /// The file cannot be read.
     pub fn read(reader: &Reader) -> Result<Self> {
+        let rows = reader.census()?;
+        // All or none: parts of which some are divided and some are not add up to nothing.
+        let census_is_proportional = rows.iter().all(|row| row.proportional_bytes.is_some());
         let mut censuses: BTreeMap<i64, BTreeMap<String, u64>> = BTreeMap::new();
-        for row in reader.census()? {
-            let bytes = row.proportional_bytes.unwrap_or(row.bytes);
+        for row in rows {
+            let bytes = row.proportional_bytes.filter(|_| census_is_proportional).unwrap_or(row.bytes);
             *censuses.entry(row.time_ns).or_default().entry(row.category).or_default() += bytes;
         }
         let mut counters: BTreeMap<i64, BTreeMap<String, u64>> = BTreeMap::new();
@@ -74,6 +79,7 @@ impl Loaded {
             processes: reader.processes()?,
             samples: reader.samples()?,
             censuses: in_seconds(censuses),
+            census_is_proportional,
             counters: in_seconds(counters),
             marks: reader.marks()?,
         })
@@ -155,12 +161,22 @@ impl Loaded {
     /// The tree's memory over time, (seconds, bytes): PSS, or RSS where PSS was never taken; and which of the two.
     #[must_use]
     pub fn memory(&self) -> (Vec<(f64, f64)>, &'static str) {
-        let looks = self.looks();
-        let pick = |f: fn(&Look) -> Option<u64>| -> Vec<(f64, f64)> {
-            looks.iter().filter_map(|look| Some((look.time_s, f(look)? as f64))).collect()
-        };
-        let pss = pick(|look| look.pss_bytes);
-        if pss.is_empty() { (pick(|look| look.rss_bytes), "RSS") } else { (pss, "PSS") }
+        let pss = self.each_look(|look| look.pss_bytes);
+        if pss.is_empty() { (self.each_look(|look| look.rss_bytes), "RSS") } else { (pss, "PSS") }
+    }
+
+    /// As [`Loaded::memory`], counted as the censuses are: what their parts sum up to.
+    #[must_use]
+    pub fn memory_as_in_census(&self) -> (Vec<(f64, f64)>, &'static str) {
+        if self.census_is_proportional {
+            self.memory()
+        } else {
+            (self.each_look(|look| look.rss_bytes), "RSS")
+        }
+    }
+
+    fn each_look(&self, pick: fn(&Look) -> Option<u64>) -> Vec<(f64, f64)> {
+        self.looks().iter().filter_map(|look| Some((look.time_s, pick(look)? as f64))).collect()
     }
 
     /// CPU of the tree over time, in cores.
