@@ -243,7 +243,8 @@ fn bad_input_is_named() {
 #[test]
 fn a_running_recording_can_be_marked_and_is_not_taken_over() {
     let scratch = Scratch::new();
-    let mut recorder = Guard(scratch.record(&["--", "sleep", "60"]).spawn().unwrap());
+    let options = ["--mark", "version 41", "--", "sleep", "60"];
+    let mut recorder = Guard(scratch.record(&options).spawn().unwrap());
     let file = scratch.file().to_str().unwrap().to_owned();
     eventually("samples", || {
         let shown = unbloat(&["show", "--json", &file]);
@@ -255,9 +256,27 @@ fn a_running_recording_can_be_marked_and_is_not_taken_over() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("is being written by process"));
     signal("-TERM", recorder.0.id() as i32);
     assert_eq!(recorder.0.wait().unwrap().code(), Some(143), "the command was ended by SIGTERM");
-    assert_eq!(scratch.one::<String>("SELECT name FROM mark"), "deploy 42");
+    assert_eq!(scratch.one::<String>("SELECT group_concat(name) FROM mark"), "version 41,deploy 42");
+    assert_eq!(scratch.one::<i64>("SELECT min(time_ns) FROM mark"), 0);
     let late = unbloat(&["mark", &file, "late"]);
     assert!(String::from_utf8_lossy(&late.stderr).contains("is not being recorded any more"));
+}
+
+/// The parts of one process's memory are those of its PSS, too: it shares its libraries with others.
+#[test]
+fn the_census_of_one_process_sums_up_to_its_pss() {
+    let scratch = Scratch::new();
+    let options = ["--duration", "2s", "--budget", "100%", "--census", "100ms", "--", "sleep", "60"];
+    assert!(scratch.record(&options).status().unwrap().code().is_some());
+    let census = "SELECT sum(proportional_bytes) FROM census GROUP BY time_ns ORDER BY time_ns DESC LIMIT 1";
+    let pss = "SELECT pss_bytes FROM sample WHERE pss_bytes IS NOT NULL ORDER BY time_ns DESC LIMIT 1";
+    let (parts, pss) = (scratch.one::<i64>(census) as f64, scratch.one::<i64>(pss) as f64);
+    // Others that map the C library come and go between the two readings.
+    assert!((parts - pss).abs() < 0.2 * pss, "{parts} of {pss}");
+    let rss = "SELECT sum(bytes) FROM census GROUP BY time_ns ORDER BY time_ns DESC LIMIT 1";
+    assert!(parts < 0.8 * scratch.one::<i64>(rss) as f64, "a small program is mostly shared libraries");
+    let svg = unbloat(&["plot", "--by", "category", scratch.file().to_str().unwrap()]).stdout;
+    assert!(String::from_utf8(svg).unwrap().contains("What memory is made of (PSS)"));
 }
 
 #[test]

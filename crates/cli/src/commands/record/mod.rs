@@ -37,6 +37,10 @@ pub(crate) struct Args {
     /// Share of one core that recording the whole tree may use; with 0 there is no PSS and no census.
     #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
     budget: f64,
+    /// Name the recording's start: a vertical line in plots, a row in the table `mark`. May be given several times.
+    /// `unbloat mark FILE TEXT` names a moment while it runs.
+    #[arg(long, value_name = "TEXT")]
+    mark: Vec<String>,
     /// End the recording after this time; a command that was started is ended with it.
     #[arg(long, value_parser = interval, value_name = "TIME")]
     duration: Option<Duration>,
@@ -136,6 +140,7 @@ fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Resu
         batch.provenance(None, "command", name)?;
         let recorded = if args.command.is_empty() { "running processes" } else { "a command" };
         batch.provenance(None, "recorded", recorded)?;
+        args.mark.iter().try_for_each(|text| batch.mark(0, text, None))?;
         args.duration.map_or(Ok(()), |d| batch.provenance(None, "duration_s", &d.as_secs_f64().to_string()))
     })
 }
