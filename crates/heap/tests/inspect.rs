@@ -120,6 +120,21 @@ fn proportional_bytes_sum_to_pss_and_pages_stay_shared() {
     assert!(pss < rss * 3 / 5, "{pss} of {rss}: reading un-shared pages");
 }
 
+/// What only changes is read again, and else unsettled; it is never called damaged, nor are its bytes lost.
+#[test]
+fn change_is_not_damage() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut target = heap_program(&mut program.command());
+    target.ask("churn");
+    for _ in 0..20 {
+        let report = inspected(&target);
+        let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
+        assert!(!codes.contains(&"heap-damaged"), "{:?}", report.notes);
+        let away = report.unattributed_bytes().unsigned_abs();
+        assert!(away <= report.rss_bytes / 4, "{away} of {}", report.rss_bytes);
+    }
+}
+
 #[test]
 fn damage_is_said_and_bounded() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
@@ -131,6 +146,11 @@ fn damage_is_said_and_bounded() {
     assert_eq!(codes, ["heap-damaged"]);
     let unsettled = report.census.bytes(Category::Unsettled);
     assert!((16..64 << 10).contains(&unsettled), "{unsettled}");
+    // What changes elsewhere meanwhile does not hide it.
+    target.ask("churn");
+    let notes = inspected(&target).notes;
+    let damaged: Vec<_> = notes.iter().filter(|note| note.code == "heap-damaged").collect();
+    assert_eq!(damaged.len(), 1, "{notes:?}");
 }
 
 #[test]

@@ -180,7 +180,7 @@ proptest! {
         let resident: u64 = Use::ALL.iter().map(|&what| tally.resident(what)).sum();
         prop_assert_eq!(resident, heap.residency.resident_bytes());
         prop_assert_eq!(tally.resident(Use::Unsettled), 0);
-        prop_assert_eq!(tally.damage, None);
+        prop_assert_eq!(tally.breaks, vec![]);
     }
 
     #[test]

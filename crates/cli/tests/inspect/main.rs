@@ -209,6 +209,24 @@ fn a_ruby_with_another_allocator_is_accounted_for_to_the_byte() {
     }
 }
 
+/// Threads that allocate on and on change the heap all the while it is read. That is no damage, and every byte of the
+/// census is still held against what the kernel counted then.
+#[test]
+fn a_busy_ruby_is_not_called_damaged() {
+    const BUSY: &str = "KEPT = Array.new(20_000) { |i| 'x' * (i % 700) }; $stdout.sync = true; \
+                        4.times { |n| Thread.new { loop { Array.new(300) { |i| 'x' * (rand(40 << n) * 9) } } } }; \
+                        puts 'ready'; $stdin.read";
+    let target = Target::start_ready(&mut ruby(&[], BUSY));
+    for _ in 0..25 {
+        let output = unbloat(&[&target.pid().to_string(), "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let process = &document(stdout(&output))["processes"][0];
+        let sum: i64 = process["census"].as_array().unwrap().iter().map(|part| bytes(&part["bytes"])).sum();
+        assert_eq!(sum + bytes(&process["unattributed_bytes"]), bytes(&process["rss_bytes"]));
+        assert!(!process["notes"].to_string().contains("heap-damaged"), "{process}");
+    }
+}
+
 /// Both the Ruby heap and malloc's: a target that is busy with them is consistent when it stands still.
 #[test]
 fn a_stopped_ruby_is_consistent_and_goes_on() {

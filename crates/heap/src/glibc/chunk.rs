@@ -47,7 +47,7 @@ pub enum Place {
 pub struct Break {
     /// Where the chunk should start.
     pub address: u64,
-    /// The two words there: equal ones in two readings mean damage, not change.
+    /// The two words there: equal ones at every later look mean damage, not change.
     pub words: [u64; 2],
 }
 

@@ -12,6 +12,7 @@
 //! | [`spans`] | the pieces of memory that an arena has, and where they end now |
 //! | `at_rest` | stopping the process while an arena is at rest |
 //! | [`survey`] | one look at all of it |
+//! | [`damage`] | telling damage from change |
 //! | [`mmapped`] | large chunks with mappings of their own |
 //! | [`bins`] | lists of cached chunks |
 //! | [`threads`] | what libc knows of each thread: arena, cache, stack |
@@ -26,6 +27,7 @@ pub mod arena;
 mod at_rest;
 pub mod bins;
 pub mod chunk;
+pub mod damage;
 pub mod layout;
 pub mod locate;
 pub mod marks;

@@ -7,7 +7,7 @@ use super::walk::Frontier;
 use super::{ArenaState, Glibc, Heap};
 use std::ops::Range;
 use unbloat_process::resident::word_if_resident;
-use unbloat_process::{Backing, Maps, Memory};
+use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE};
 
 /// How far the program break may move while it is read.
 const BREAK_MAY_GROW: u64 = 1 << 30;
@@ -41,7 +41,9 @@ impl LiveSpan {
             End::Top { pointer } => {
                 let top = word(pointer)?;
                 let size = word(top.checked_add(WORD)?)? & !FLAGS;
-                Frontier { end: top.checked_add(size)?, top: Some(top) }
+                // The break is page-aligned, and so is the top's end; anything else was read in the middle of a change.
+                let end = top.checked_add(size).filter(|end| end.is_multiple_of(PAGE_SIZE))?;
+                Frontier { end, top: Some(top) }
             }
             End::NewestHeap { pointer, size } => {
                 let top = word(pointer)?;

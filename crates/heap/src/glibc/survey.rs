@@ -136,7 +136,6 @@ impl Survey {
                 self.stopped += rest.end();
             }
             let (Some(live), Some(tally)) = (next, tally.transpose()?) else { break };
-            self.note_damage(&tally, live);
             arena.tally.add(&tally);
             arena.spans.push(live.range());
         }
@@ -215,28 +214,13 @@ impl Survey {
         }
     }
 
-    fn note_damage(&mut self, tally: &SpanTally, live: &LiveSpan) {
-        if let Some(damage) = tally.damage {
-            let [foot, head] = damage.words;
-            self.note(
-                "heap-damaged",
-                format!(
-                    "The heap at {:#x} is damaged: at {:#x}, where a chunk must start, stand {foot:#x} and {head:#x}. \
-                     The program has written beyond a block of memory; what lies between there and the next chunk is \
-                     counted as unsettled.",
-                    live.span.range.start, damage.address
-                ),
-            );
-        }
-    }
-
     fn note(&mut self, code: &'static str, text: String) {
         self.notes.push(Note { code, text });
     }
 }
 
 /// The spans of an arena.
-fn spans(
+pub(super) fn spans(
     glibc: &Glibc,
     memory: &dyn Memory,
     maps: &Maps,

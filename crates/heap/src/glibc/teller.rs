@@ -29,7 +29,7 @@ pub struct Knowledge<'a> {
 }
 
 /// What a walk found, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpanTally {
     /// Resident bytes by [`Use`].
     resident: [u64; Use::COUNT],
@@ -39,8 +39,8 @@ pub struct SpanTally {
     pub top_bytes: u64,
     /// Windows that were copied again.
     pub rereadings: u64,
-    /// The first place that is damaged, not just changing.
-    pub damage: Option<Break>,
+    /// Places where the same words, which are no chunk, stood twice in a row: damaged, or caught in the middle of a change.
+    pub breaks: Vec<Break>,
 }
 
 impl SpanTally {
@@ -56,7 +56,7 @@ impl SpanTally {
         self.free_bytes += other.free_bytes;
         self.top_bytes += other.top_bytes;
         self.rereadings += other.rereadings;
-        self.damage = self.damage.or(other.damage);
+        self.breaks.extend(&other.breaks);
     }
 }
 

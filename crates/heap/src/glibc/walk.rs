@@ -1,16 +1,18 @@
 //! Walking a span of chunks from one end to the other, window by window, in bounded memory.
 //!
 //! A window is copied (resident pages only), checked chunk by chunk, and only then told. A window that does not check
-//! is copied again, up to [`READINGS`] times: the target runs on and may have been in the middle of a change. If the same
-//! wrong words stand in the same place again, it is damage and no further reading helps. Then the walk looks for the next
-//! place from which chunks follow each other, and counts what lies between as unsettled.
+//! is copied again, half as much of it each time and up to [`READINGS`] times: the target runs on and may have been in the
+//! middle of a change. If the same wrong words stand in the same place twice in a row, reading at once again does not help
+//! (a thread may have lost its processor in the middle of a change, or the chunk that the window starts with has meanwhile
+//! become part of another). Then the walk looks for the next place from which chunks follow each other, and counts what
+//! lies between as unsettled. Whether such a place is damaged only time can tell: `damage` looks at it again.
 //!
 //! A chunk at `p` of size `s` accounts for the bytes from `p + 8` (its size field) to `p + s + 8` (its user memory
 //! reaches into the next chunk): so the bytes of all chunks tile the span, and a Ruby page inside of a chunk lies within
 //! what the chunk accounts for.
 
 use super::chunk::{Break, Place, Window};
-use super::layout::{ALIGNMENT, WORD};
+use super::layout::{ALIGNMENT, FLAGS, WORD};
 use super::observer::{Observer, Span};
 use super::teller::{Knowledge, SpanTally, Teller};
 use super::trim::Use;
@@ -20,6 +22,8 @@ use unbloat_process::{Memory, PAGE_SIZE, Result};
 pub const WINDOW_BYTES: u64 = 1 << 20;
 /// How often a window is copied before it counts as unsettled.
 pub const READINGS: usize = 8;
+/// So many places that do not check are remembered of one span.
+const MAX_BREAKS: usize = 64;
 /// So many chunks have to follow each other before a place counts as the start of one.
 const CONVINCING_CHAIN: usize = 16;
 
@@ -88,7 +92,7 @@ impl<'a> Walker<'a> {
                 return Ok(());
             }
             teller.cut = teller.top_rule.cut(walk.ends.end);
-            let len = (walk.ends.end.next_multiple_of(PAGE_SIZE) - start).min(WINDOW_BYTES);
+            let len = (walk.ends.end.next_multiple_of(PAGE_SIZE) - start).min(WINDOW_BYTES >> reading);
             let residency = self.memory.residency(start, len)?;
             let bytes = &mut self.buffer[..len as usize];
             self.memory.read_resident(&residency, bytes)?;
@@ -102,8 +106,8 @@ impl<'a> Walker<'a> {
             match verdict {
                 None => return walk.tell(&window, teller),
                 Some(again) if broken == Some(again) || reading + 1 == READINGS => {
-                    if broken == Some(again) {
-                        teller.tally.damage.get_or_insert(again);
+                    if broken == Some(again) && teller.tally.breaks.len() < MAX_BREAKS {
+                        teller.tally.breaks.push(again);
                     }
                     walk.tell_until(&window, again.address, teller)?;
                     walk.at += ALIGNMENT;
@@ -121,7 +125,7 @@ impl<'a> Walker<'a> {
 fn check(window: &Window<'_>, from: u64, ends: Frontier) -> Option<Break> {
     let mut at = from;
     loop {
-        if ends.top == Some(at) {
+        if is_top(window, at, ends) {
             return None;
         }
         match window.place(at, ends.end) {
@@ -134,19 +138,24 @@ fn check(window: &Window<'_>, from: u64, ends: Frontier) -> Option<Break> {
                 at += size;
             }
             Place::Broken(broken) => return Some(broken),
-            Place::Long { .. } | Place::End | Place::Outside => break,
+            Place::Long { .. } | Place::End | Place::Outside => return None,
         }
     }
-    // The top was passed by: it has moved since it was asked for.
-    let passed = ends.top.is_some_and(|top| top < at && top >= from);
-    passed.then_some(Break { address: at, words: [0; 2] })
+}
+
+/// Whether the top starts at `at`: by the arena's pointer, or because it reaches the very end, as nothing else does. The
+/// pointer may have moved between its reading and the window's.
+fn is_top(window: &Window<'_>, at: u64, ends: Frontier) -> bool {
+    let reaches_end =
+        || window.word(at + WORD).and_then(|head| at.checked_add(head & !FLAGS)) == Some(ends.end);
+    ends.top.is_some_and(|top| top == at || reaches_end())
 }
 
 /// Whether chunks follow each other from `at` on.
 fn convincing(window: &Window<'_>, at: u64, ends: Frontier) -> bool {
     let mut place = at;
     for step in 0..CONVINCING_CHAIN {
-        if ends.top == Some(place) {
+        if is_top(window, place, ends) {
             return true;
         }
         match window.place(place, ends.end) {
@@ -176,7 +185,7 @@ impl Walk {
 
     fn tell_until(&mut self, window: &Window<'_>, until: u64, teller: &mut Teller<'_, '_>) -> Result<()> {
         while self.at < until {
-            if self.ends.top == Some(self.at) {
+            if is_top(window, self.at, self.ends) {
                 teller.top(self.at, self.ends.end)?;
                 self.at = self.ends.end;
                 return Ok(());
@@ -231,7 +240,7 @@ impl Walk {
         while at < end {
             if !teller.pages.is_resident(at) {
                 at = at / PAGE_SIZE * PAGE_SIZE + PAGE_SIZE;
-            } else if self.ends.top == Some(at) || convincing(window, at, self.ends) {
+            } else if is_top(window, at, self.ends) || convincing(window, at, self.ends) {
                 break;
             } else {
                 at += ALIGNMENT;

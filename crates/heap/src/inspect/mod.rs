@@ -12,6 +12,7 @@ mod ruby;
 
 use crate::allocator::Found;
 use crate::cartography::Cartographer;
+use crate::glibc::damage::Damage;
 use crate::glibc::survey::Context;
 use crate::glibc::tcache::Caches;
 use crate::glibc::trim::Use;
@@ -154,6 +155,7 @@ impl Inspection<'_> {
             }
             (observers.ruby, claims) = (Some(ruby.reading), ruby.bodies);
         }
+        let mut surveyed = None;
         if let Some(glibc) = glibc {
             let threads = unbloat_process::threads(self.pid)?;
             let stop = self.options.stop.then_some(self.pid);
@@ -161,7 +163,8 @@ impl Inspection<'_> {
             let survey = Survey::take(&glibc, &memory, context, &mut observers)?;
             stacks = survey.caches.threads.iter().filter_map(|thread| thread.stack.clone()).collect();
             let cores = glibc.cores(status::online_cores(), Status::of(self.pid)?.allowed_cores);
-            self.add_survey(survey, cores, &mut taken, &mut allocator);
+            self.add_survey(&survey, cores, &mut taken, &mut allocator);
+            surveyed = Some((glibc, survey));
         }
         self.report.allocator = Some(allocator);
         self.rest(&memory, &maps, (taken, stacks), &mut observers)?;
@@ -171,7 +174,13 @@ impl Inspection<'_> {
             self.report.notes.append(&mut notes);
         }
         self.report.map = observers.map.map(Cartographer::finish);
-        self.count()
+        self.count()?;
+        // Last, because it may take time, and what the kernel counts has to be of the same moment as the census.
+        if let Some((glibc, survey)) = surveyed {
+            let damage = survey.damage(&glibc, &memory, &maps)?;
+            self.report.notes.extend(damage.iter().map(Damage::note));
+        }
+        Ok(())
     }
 
     /// Reads something while the target stands still, if that was asked for.
@@ -184,7 +193,7 @@ impl Inspection<'_> {
 
     fn add_survey(
         &mut self,
-        survey: Survey,
+        survey: &Survey,
         cores: Option<u64>,
         taken: &mut mappings::Taken,
         allocator: &mut Allocator,
@@ -199,7 +208,7 @@ impl Inspection<'_> {
             allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
         }
         self.report.stopped += survey.stopped;
-        self.report.notes.extend(survey.notes);
+        self.report.notes.extend(survey.notes.iter().cloned());
     }
 
     /// The census of a process of which only the mappings can be told.

@@ -12,10 +12,9 @@ pub mod locks;
 pub mod release;
 
 use crate::allocator::Found;
-use crate::glibc::chunk::Break;
 use crate::glibc::survey::Context;
 use crate::glibc::trim::Use;
-use crate::glibc::{Glibc, Observer, Survey};
+use crate::glibc::{Glibc, Survey};
 use crate::model::AllocatorKind;
 use release::Release;
 use std::time::Duration;
@@ -154,42 +153,21 @@ struct Prediction {
     damage: Option<String>,
 }
 
-/// How long after a place was found damaged it is looked at again.
-const SECOND_LOOK: Duration = Duration::from_millis(20);
-
 impl Prediction {
     fn of(glibc: &Glibc, memory: &LiveMemory, maps: &Maps) -> Result<Self> {
-        let survey = survey(glibc, memory, maps)?;
-        let bytes = survey.total().resident(Use::Trimmable);
-        let mut damage = damages(&survey);
-        let moving = !damage.is_empty() || survey.total().resident(Use::Unsettled) > 0;
+        // Chunks in thread caches look as if they were in use, and a trim leaves them alone: no need to tell them apart.
+        let context = Context { maps, threads: &[], claims: &[], stop: None };
+        let survey = Survey::take(glibc, memory, context, &mut ())?;
+        let total = survey.total();
+        let moving = !total.breaks.is_empty() || total.resident(Use::Unsettled) > 0;
         let rough = moving
             .then(|| "its heap changed while it was read, so the prediction is only about right".to_owned());
-        if !damage.is_empty() {
-            // A program that allocates all the time can look damaged once, but not twice in the same way.
-            std::thread::sleep(SECOND_LOOK);
-            let again = damages(&self::survey(glibc, memory, maps)?);
-            damage.retain(|place| again.contains(place));
-        }
-        let damage = damage.first().map(|_| {
-            let note = survey.notes.first().map_or("", |note| note.text.as_str());
-            format!("its heap is damaged, and malloc ends the program when it finds that. {note}")
+        let damage = survey.damage(glibc, memory, maps)?.first().map(|damage| {
+            let text = damage.note().text;
+            format!("its heap is damaged, and malloc ends the program when it finds that. {text}")
         });
-        Ok(Prediction { bytes, rough, damage })
+        Ok(Prediction { bytes: total.resident(Use::Trimmable), rough, damage })
     }
-}
-
-fn survey(glibc: &Glibc, memory: &LiveMemory, maps: &Maps) -> Result<Survey> {
-    /// The sums are all that is needed.
-    struct Nobody;
-    impl Observer for Nobody {}
-    // Chunks in thread caches look as if they were in use, and a trim leaves them alone: no need to tell them apart.
-    let context = Context { maps, threads: &[], claims: &[], stop: None };
-    Survey::take(glibc, memory, context, &mut Nobody)
-}
-
-fn damages(survey: &Survey) -> Vec<Break> {
-    survey.arenas.iter().filter_map(|arena| arena.tally.damage).collect()
 }
 
 /// RSS, exactly. From Linux 6.2 to 6.16 the cheap counter may be off by many pages a processor
