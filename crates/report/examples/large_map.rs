@@ -120,6 +120,7 @@ fn bare_report() -> ProcessReport {
             pools: vec![pool],
             ..RubyHeap::default()
         }),
+        runtime: None,
         map: None,
         verdict: vec![],
         notes: vec![],

@@ -41,6 +41,40 @@ fn status_shows_a_running_process_and_proves_it_by_its_mappings() {
     assert!(stdout(&text).contains(&guard.0.id().to_string()), "{}", stdout(&text));
 }
 
+/// Threads have stranded memory in arenas of their own: elsewhere the advice would be `unbloat run`.
+#[test]
+fn inspect_tells_what_the_runtime_did_and_does_not_advise_to_use_it() {
+    let home = Home::new();
+    let code = with_helpers(
+        "$kept = Array.new(4) { Thread.new { Array.new(60_000) { |i| 'x' * (100 + i % 900) }.each_slice(12).map(&:first) } }
+           .map(&:value)
+         wait_until { GC.start; Unbloat.status[:trim_returned_bytes] > 4 << 20 }; puts 'ready'; sleep",
+    );
+    let mut command = home.unbloat(&["run", "--policy", "trim=every", "--", "ruby", "-e", &code]);
+    let (guard, mut out) = Guard::spawn(&mut command);
+    assert_eq!(line(&mut out), "ready");
+    let output = home.unbloat(&["inspect", "--json", &guard.0.id().to_string()]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let process = &document["processes"][0];
+    let runtime = &process["runtime"];
+    assert_eq!((&runtime["policy"], &runtime["problem"]), (&"trim=every".into(), &serde_json::Value::Null));
+    assert!(runtime["trims"].as_u64() >= Some(1), "{runtime}");
+    assert!(runtime["trim_returned_bytes"].as_u64() > Some(4 << 20), "{runtime}");
+    let codes: Vec<_> =
+        process["verdict"].as_array().unwrap().iter().map(|f| f["code"].as_str().unwrap()).collect();
+    assert!(codes.contains(&"runtime") && codes.contains(&"stranded"), "{process}");
+    let mut lines =
+        process["verdict"].as_array().unwrap().iter().flat_map(|f| f["actions"].as_array().unwrap());
+    assert!(
+        lines.all(|action| !action["line"].as_str().unwrap().starts_with("unbloat run -- ")),
+        "{}",
+        process["verdict"]
+    );
+    let text = home.unbloat(&["inspect", &guard.0.id().to_string()]).output().unwrap();
+    assert!(stdout(&text).contains("UNBLOAT RUN  trim=every"), "{}", stdout(&text));
+}
+
 #[test]
 fn a_claim_that_the_mappings_do_not_bear_out_is_a_problem() {
     let home = Home::new();

@@ -17,12 +17,13 @@ use crate::glibc::survey::Context;
 use crate::glibc::tcache::Caches;
 use crate::glibc::trim::Use;
 use crate::glibc::{Chunk, Observer, Span, Survey};
-use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport};
+use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport, Runtime};
 use crate::ruby::Reading;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use unbloat_process::{
     Error, Kind, LiveMemory, Maps, Memory as _, Pid, ResidentOnly, Result, Rollup, Status, Stopped, status,
+    status_page,
 };
 
 /// How to inspect.
@@ -61,6 +62,7 @@ pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
         sharing: None,
         allocator: None,
         ruby: None,
+        runtime: None,
         map: None,
         verdict: Vec::new(),
         notes: Vec::new(),
@@ -129,6 +131,7 @@ impl Inspection<'_> {
     fn run(&mut self) -> Result<()> {
         let pid = self.pid;
         let maps = Maps::of(pid)?;
+        self.runtime();
         let memory = LiveMemory::of(pid)?;
         let mut observers =
             Observers { map: self.options.map.then(|| Cartographer::new(&memory)), ruby: None };
@@ -181,6 +184,17 @@ impl Inspection<'_> {
             self.report.notes.extend(damage.iter().map(Damage::note));
         }
         Ok(())
+    }
+
+    /// What the process's own runtime says, if it has one.
+    fn runtime(&mut self) {
+        match status_page::read(self.pid) {
+            Ok(page) => self.report.runtime = page.as_ref().map(Runtime::from),
+            Err(error) => self.report.note(
+                "runtime-unreadable",
+                format!("This process runs under `unbloat run`; what that has done cannot be told: {error}."),
+            ),
+        }
     }
 
     /// Reads something while the target stands still, if that was asked for.

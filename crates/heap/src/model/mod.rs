@@ -9,6 +9,7 @@ mod map;
 mod note;
 mod report;
 mod ruby;
+mod runtime;
 
 pub use allocator::{Allocator, AllocatorKind, Arena, Settings, ThreadCache};
 pub use census::{Category, Census};
@@ -17,3 +18,4 @@ pub use map::{HeapMap, Owner, PageFill, PageUse, Region};
 pub use note::Note;
 pub use report::{Action, Finding, ProcessReport, Sharing};
 pub use ruby::{RubyHeap, RubyType, SizePool};
+pub use runtime::Runtime;

@@ -1,6 +1,6 @@
 //! What is known of one process.
 
-use super::{Allocator, Census, HeapMap, Note, RubyHeap};
+use super::{Allocator, Census, HeapMap, Note, RubyHeap, Runtime};
 use std::time::Duration;
 use unbloat_process::Pid;
 
@@ -34,6 +34,8 @@ pub struct ProcessReport {
     pub allocator: Option<Allocator>,
     /// The Ruby heap, if this is CRuby.
     pub ruby: Option<RubyHeap>,
+    /// What the runtime says of itself, if the process runs under `unbloat run`.
+    pub runtime: Option<Runtime>,
     /// What every page of the heaps holds; only where it was asked for.
     pub map: Option<HeapMap>,
     /// What the figures mean and what to do.

@@ -1,6 +1,6 @@
 //! The exact lines to put where.
 
-use crate::model::{Action, RubyHeap};
+use crate::model::{Action, RubyHeap, Runtime};
 use unbloat_process::Pid;
 
 /// With at most this many arenas, arenas are not what strands memory: two are what `MALLOC_ARENA_MAX=2` leaves.
@@ -35,6 +35,23 @@ pub(super) fn fewer_arenas(command: &str) -> Vec<Action> {
         action("or a systemd unit", "Environment=MALLOC_ARENA_MAX=2"),
         action("or a shell", format!("MALLOC_ARENA_MAX=2 {start}")),
     ]
+}
+
+/// What the runtime says of itself, in full.
+pub(super) fn status(pid: Pid) -> Action {
+    action("shell", format!("unbloat status {pid}"))
+}
+
+/// For a process under `unbloat run` that strands memory in glibc's arenas all the same: the policy that brings an
+/// allocator of its own. One that should have brought one, and did not, needs looking into.
+pub(super) fn other_policy(runtime: &Runtime, pid: Pid, command: &str) -> Vec<Action> {
+    if runtime.policy.contains("allocator=") {
+        return vec![status(pid)];
+    }
+    vec![action(
+        "Procfile, CMD or ExecStart",
+        format!("unbloat run --policy lean -- {}", start_command(command)),
+    )]
 }
 
 /// Another allocator, from the next start on.

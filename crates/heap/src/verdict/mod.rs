@@ -46,6 +46,7 @@ pub fn of(report: &ProcessReport) -> Vec<Finding> {
         .collect();
     remedies.sort_by_key(|weighed| std::cmp::Reverse(weighed.bytes));
     let mut findings = vec![summary(report)];
+    findings.extend(runtime(report));
     findings.extend(remedies.into_iter().map(|weighed| weighed.finding));
     findings.extend([live(report), unsettled(report), swapped(report)].into_iter().flatten());
     findings
@@ -123,6 +124,22 @@ fn summary(report: &ProcessReport) -> Finding {
     finding("bloat", text, vec![], None)
 }
 
+/// What `unbloat run` does here already.
+fn runtime(report: &ProcessReport) -> Option<Finding> {
+    let runtime = report.runtime.as_ref()?;
+    let done = match runtime.trims {
+        0 => "it has not had to give anything back yet".to_owned(),
+        trims => {
+            format!("it has given back {} in {} so far", Iec(runtime.returned_bytes), count(trims, "trim"))
+        }
+    };
+    let mut text = format!("The process runs under unbloat run with the policy {}: {done}.", runtime.policy);
+    let problem = runtime.problem.as_ref();
+    problem.iter().for_each(|problem| text.push_str(&format!(" It does not work as it should: {problem}.")));
+    let actions = problem.map(|_| advice::status(report.pid)).into_iter().collect();
+    Some(finding("runtime", text, actions, None))
+}
+
 fn trimmable(report: &ProcessReport) -> Option<Weighed> {
     let bytes = report.census.bytes(Category::MallocTrimmable);
     worth(report, bytes).then(|| {
@@ -150,7 +167,11 @@ fn stranded(report: &ProcessReport) -> Option<Weighed> {
             Iec(bytes),
             spread(arenas, report.threads)
         );
-        let actions = if few { advice::other_allocator() } else { advice::fewer_arenas(&report.command) };
+        let actions = match &report.runtime {
+            Some(runtime) => advice::other_policy(runtime, report.pid, &report.command),
+            None if few => advice::other_allocator(),
+            None => advice::fewer_arenas(&report.command),
+        };
         Weighed { bytes, finding: finding("stranded", text, actions, None) }
     })
 }

@@ -4,7 +4,7 @@
 use super::{of, of_tree};
 use crate::model::{
     Allocator, AllocatorKind, Arena, Category, Census, Finding, Inspection, ProcessReport, RubyHeap,
-    RubyType, Sharing, SizePool,
+    RubyType, Runtime, Sharing, SizePool,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -37,6 +37,7 @@ fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
             arenas: (0..arenas).map(arena).collect(),
         }),
         ruby: None,
+        runtime: None,
         map: None,
         verdict: vec![],
         notes: vec![],
@@ -71,6 +72,35 @@ fn stranded_memory_in_few_arenas_calls_for_another_allocator() {
     assert!(lines(8).contains(&"unbloat run -- bundle exec puma".to_owned()), "{:?}", lines(8));
     assert!(lines(2).iter().all(|line| !line.contains("ARENA")), "{:?}", lines(2));
     assert!(lines(2).iter().any(|line| line.contains("jemalloc")), "{:?}", lines(2));
+}
+
+#[test]
+fn a_process_that_runs_under_unbloat_is_told_what_that_did_and_not_to_use_it() {
+    let bytes = [(Category::MallocLive, 100 * MIB), (Category::MallocStranded, 50 * MIB)];
+    let mut report = report(4, &bytes, 8);
+    let runtime = |policy: &str, trims| Runtime {
+        policy: policy.into(),
+        trims,
+        returned_bytes: trims * 3 * MIB,
+        problem: None,
+    };
+    report.runtime = Some(runtime("trim=adaptive", 12));
+    let findings = of(&report);
+    assert_eq!(codes(&findings), ["bloat", "runtime", "stranded"]);
+    assert!(findings[1].text.contains("trim=adaptive") && findings[1].text.contains("36.0 MiB in 12 trims"));
+    assert_eq!(findings[2].actions.len(), 1, "{findings:?}");
+    assert_eq!(findings[2].actions[0].line, "unbloat run --policy lean -- bundle exec puma");
+
+    report.runtime = Some(Runtime {
+        problem: Some("libunbloat-jemalloc.so is not loaded".into()),
+        ..runtime("allocator=jemalloc,trim=adaptive", 0)
+    });
+    let findings = of(&report);
+    assert!(findings[1].text.contains("not had to give anything back yet"), "{}", findings[1].text);
+    assert!(findings[1].text.contains("is not loaded"), "{}", findings[1].text);
+    let lines: Vec<_> =
+        findings.iter().flat_map(|finding| &finding.actions).map(|action| action.line.as_str()).collect();
+    assert_eq!(lines, ["unbloat status 4", "unbloat status 4"]);
 }
 
 #[test]

@@ -52,6 +52,7 @@ pub(super) fn worker(pid: i32) -> ProcessReport {
         sharing: Some(Sharing { parent: Pid(2301), shared_bytes: 32 * MIB, unshared_bytes: 25 * MIB }),
         allocator: Some(glibc(arenas)),
         ruby: Some(ruby()),
+        runtime: None,
         map: None,
         verdict: vec![],
         notes: vec![],

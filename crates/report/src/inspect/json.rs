@@ -4,7 +4,7 @@
 use serde::Serialize;
 use unbloat_heap::model::{
     Allocator, Arena, Category, Census, Failure, Finding, Inspection, Note, ProcessReport, RubyHeap,
-    RubyType, Settings, Sharing, SizePool, ThreadCache,
+    RubyType, Runtime, Settings, Sharing, SizePool, ThreadCache,
 };
 
 /// Renders an inspection as one JSON document, over several lines if `pretty`.
@@ -57,6 +57,7 @@ struct Process<'a> {
     sharing: Option<SharedWith>,
     allocator: Option<AllocatorFound<'a>>,
     ruby: Option<Ruby<'a>>,
+    runtime: Option<Under<'a>>,
     verdict: Vec<Sentence<'a>>,
     notes: Vec<Limit<'a>>,
     stopped_s: f64,
@@ -86,11 +87,28 @@ impl<'a> Process<'a> {
             sharing: report.sharing.as_ref().map(SharedWith::of),
             allocator: report.allocator.as_ref().map(AllocatorFound::of),
             ruby: report.ruby.as_ref().map(Ruby::of),
+            runtime: report.runtime.as_ref().map(Under::of),
             verdict: report.verdict.iter().map(Sentence::of).collect(),
             notes: report.notes.iter().map(Limit::of).collect(),
             stopped_s: report.stopped.as_secs_f64(),
             elapsed_s: report.elapsed.as_secs_f64(),
         }
+    }
+}
+
+/// What `unbloat run` does in a process.
+#[derive(Serialize)]
+struct Under<'a> {
+    policy: &'a str,
+    trims: u64,
+    trim_returned_bytes: u64,
+    problem: Option<&'a str>,
+}
+
+impl<'a> Under<'a> {
+    fn of(runtime: &'a Runtime) -> Self {
+        let Runtime { policy, trims, returned_bytes, problem } = runtime;
+        Under { policy, trims: *trims, trim_returned_bytes: *returned_bytes, problem: problem.as_deref() }
     }
 }
 

@@ -71,6 +71,10 @@ fn push_process(out: &mut String, process: &ProcessReport, style: &Style) {
     if let Some(ruby) = &process.ruby {
         push_ruby(out, ruby, style);
     }
+    if let Some(runtime) = &process.runtime {
+        push_heading(out, "UNBLOAT RUN", &format!("  {}", runtime.policy), style);
+        out.push_str(&wrap(&words::runtime(runtime), style.width, 2));
+    }
     push_notes(out, &process.notes, style);
     push_cost(out, process, style);
 }

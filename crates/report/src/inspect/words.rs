@@ -1,7 +1,8 @@
 //! What the categories of a census are called for people, and which belong together.
 
 use crate::style::Ink;
-use unbloat_heap::model::{Category, Census, Settings};
+use unbloat_heap::Iec;
+use unbloat_heap::model::{Category, Census, Runtime, Settings};
 
 /// The group of a census table in which a category stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,4 +200,14 @@ pub(super) fn settings(settings: &Settings) -> Option<String> {
     .flatten()
     .collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// What the runtime of a process has done.
+pub(super) fn runtime(runtime: &Runtime) -> String {
+    let done =
+        format!("trims: {} · resident memory returned: {}", runtime.trims, Iec(runtime.returned_bytes));
+    match &runtime.problem {
+        Some(problem) => format!("{done} · {problem}"),
+        None => done,
+    }
 }

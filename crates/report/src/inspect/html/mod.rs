@@ -162,6 +162,10 @@ fn content(out: &mut String, process: &ProcessReport) -> fmt::Result {
     if let Some(allocator) = &process.allocator {
         tables::allocator(out, allocator)?;
     }
+    if let Some(runtime) = &process.runtime {
+        let (policy, done) = (escape(&runtime.policy), escape(&super::words::runtime(runtime)));
+        write!(out, "<h3>unbloat run <span class=\"quiet\">{policy}</span></h3><p>{done}</p>")?;
+    }
     notes(out, &process.notes)?;
     let stopped = if process.stopped.is_zero() {
         "without stopping the process".to_owned()

@@ -1,0 +1,28 @@
+//! What `libunbloat.so` says of itself in a process that runs under `unbloat run`.
+
+use unbloat_status_page::{Snapshot, Text, Word};
+
+/// The runtime's account at the moment of the look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// The policy in force, spelled as `unbloat run --policy` takes it.
+    pub policy: String,
+    /// How often it gave freed memory back.
+    pub trims: u64,
+    /// Bytes by which the resident set shrank over all of those.
+    pub returned_bytes: u64,
+    /// What of the policy does not work here and why.
+    pub problem: Option<String>,
+}
+
+impl From<&Snapshot> for Runtime {
+    fn from(page: &Snapshot) -> Self {
+        let text = |place| page.text(place, &mut [0; 256]).trim().to_owned();
+        Runtime {
+            policy: text(Text::Policy),
+            trims: page.word(Word::Trims),
+            returned_bytes: page.word(Word::TrimReturnedBytes),
+            problem: Some(text(Text::Notice)).filter(|notice| !notice.is_empty()),
+        }
+    }
+}
