@@ -124,6 +124,42 @@ fn show_and_plot_say_what_there_is() {
     assert!(String::from_utf8_lossy(&strange.stderr).contains(".svg, .png, .html, .csv or .json"));
 }
 
+/// The queries of the guide are taken from the guide.
+#[test]
+fn the_documented_queries_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = rusqlite::Connection::open(made_up(directory.path(), |t| 100.0 + 60.0 * t, |_| 30.0)).unwrap();
+    let end = "UPDATE process SET ended_ns = 3600000000000, user_s = 900, system_s = 90, exit_status = 0";
+    db.execute_batch(end).unwrap();
+    db.execute_batch("UPDATE counter SET name = 'trims'").unwrap();
+    let guide = include_str!("../../../docs/guide/record.md");
+    let queries: Vec<_> =
+        guide.split("```sql\n").skip(1).filter_map(|text| text.split("```").next()).collect();
+    assert_eq!(queries.len(), 5);
+    let rows: Vec<Vec<Vec<rusqlite::types::Value>>> = queries
+        .iter()
+        .map(|sql| {
+            let mut statement = db.prepare(sql).unwrap();
+            let columns = statement.column_count();
+            let row = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();
+            statement.query_map([], row).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+        })
+        .collect();
+    let number = |query: usize, row: usize, column: usize| match rows[query][row][column] {
+        rusqlite::types::Value::Real(value) => value,
+        rusqlite::types::Value::Integer(value) => value as f64,
+        ref other => panic!("query {query} has {other:?}"),
+    };
+    assert_eq!(rows[0].len(), 360, "a sum a look");
+    assert!((number(0, 0, 1) - 150.0).abs() < 1.0);
+    assert_eq!(rows[1].len(), 3, "a line a category");
+    assert!((number(1, 0, 1) - 60.0).abs() < 3.0, "live has grown most, by 60 MiB");
+    assert_eq!((rows[2].len(), number(2, 0, 2)), (1, 990.0));
+    assert_eq!(rows[3].len(), 1, "one deploy");
+    assert!((number(3, 0, 2) - 172.0).abs() < 3.0, "the peak within ten minutes after it");
+    assert!(number(4, 0, 2) > 50_000.0, "what was counted meanwhile");
+}
+
 #[test]
 fn a_psrecord_log_is_imported_and_written_again() {
     let directory = tempfile::tempdir().unwrap();

@@ -42,7 +42,7 @@ pub struct Options {
     pub budget: f64,
     /// After that the recording ends.
     pub duration: Option<Duration>,
-    /// The file is kept about that small.
+    /// The file is kept below that.
     pub max_bytes: u64,
     /// What was started is left running at the end.
     pub detach: bool,
@@ -61,7 +61,7 @@ impl Default for Options {
             census_interval: Duration::from_secs(10),
             budget: 0.02,
             duration: None,
-            max_bytes: 100 << 20,
+            max_bytes: 100_000_000,
             detach: false,
             grace: Duration::from_secs(10),
             run: None,

@@ -109,12 +109,12 @@ CREATE TABLE cost (
     short_lived_cpu_s  REAL    NOT NULL
 );
 
--- To keep the file small, of the looks at the tree before before_ns only one in one_in was kept (see thin.rs). Each row
--- stands for one such pass; where several apply they multiply.
+-- To keep the file small, of all looks at the tree before before_ns that fall into the same bucket_ns only the extremes
+-- were kept: the most and the least RSS and the most PSS, or the largest census (see thin.rs).
 CREATE TABLE thinning (
-    what      TEXT    NOT NULL,                         -- sample or census
+    what      TEXT    PRIMARY KEY,                      -- sample or census
     before_ns INTEGER NOT NULL,
-    one_in    INTEGER NOT NULL
+    bucket_ns INTEGER NOT NULL                          -- time_ns / bucket_ns numbers the buckets
 );
 
 -- Experiments: which variant ran when, and what came of it.

@@ -27,7 +27,7 @@ pub struct Writer {
     path: PathBuf,
     db: Connection,
     recording: Recording,
-    thinner: thin::Thinner,
+    pub(crate) thinner: thin::Thinner,
 }
 
 impl Writer {
@@ -143,7 +143,7 @@ impl Writer {
         Ok(result)
     }
 
-    /// Thins old samples, a little at a time, while the file is larger than `limit_bytes`. Call it after a batch.
+    /// Keeps the file below `limit_bytes` by thinning old samples, a little at a time. Call it after a batch.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// Time between two censuses (what memory is made of), at least.
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     census: Duration,
-    /// Share of one core that recording the whole tree may use; with 0 there is no PSS and no census.
+    /// Share of one core that recording the whole tree may use, the first readings apart; with 0 there is no PSS and no
+    /// census.
     #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
     budget: f64,
     /// Name the recording's start: a vertical line in plots, a row in the table `mark`. May be given several times.
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     /// End the recording after this time; a command that was started is ended with it.
     #[arg(long, value_parser = interval, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Keep the file about that small by thinning old samples.
+    /// Keep the file below this by thinning old samples; the extremes of each moment stay.
     #[arg(long, default_value = "100MB", value_parser = bytes, value_name = "SIZE")]
     max_size: u64,
     /// Leave the command running when the recording ends.
