@@ -19,12 +19,15 @@ pub enum Work {
 /// CPU seconds that an account holds at most: what was saved up in quiet times must not come out as one long burst.
 const MOST: f64 = 0.05;
 
-/// About what one GiB costs on a machine of 2023, in CPU seconds: only for the first reading of each kind.
-const PSS_S_A_GIB: f64 = 0.05;
+/// About what the census of one GiB costs on a machine of 2023, in CPU seconds: only for the first.
 const CENSUS_S_A_GIB: f64 = 0.4;
 
-/// How long after the start the first census is taken.
+/// How long after the start the first census is taken, when it is cheap.
 const FIRST_CENSUS: Duration = Duration::from_millis(500);
+
+/// How long the first reading waits at most for its account to fill. PSS costs an eighth of a census and does not wait.
+const PSS_PATIENCE: Duration = Duration::ZERO;
+const CENSUS_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The least share of the budget that PSS and census have, if the cheap samples alone use it up.
 const LEAST_SHARE: f64 = 0.25;
@@ -43,17 +46,27 @@ struct Account {
     interval: Duration,
     since_last: Duration,
     balance: f64,
-    /// What the first reading was expected to cost, and is saved up for before it is taken.
-    expected: f64,
+    first: First,
+}
+
+/// What is known of the first reading before it is taken.
+#[derive(Debug, Clone, Copy)]
+enum First {
+    /// It is still to be taken: expected to cost so many seconds, for which is saved up for so long at most.
+    Awaited { expected: f64, patience: Duration },
+    /// It is taken; this much of its cost is paid already.
+    Taken { paid: f64 },
 }
 
 impl Account {
-    fn new(interval: Duration) -> Self {
-        Account { interval, since_last: interval, balance: MOST, expected: 0.0 }
+    fn new(interval: Duration, patience: Duration) -> Self {
+        let first = First::Awaited { expected: 0.0, patience };
+        Account { interval, since_last: interval, balance: MOST, first }
     }
 
     fn is_due(&self) -> bool {
-        self.since_last >= self.interval && self.balance > 0.0
+        let Some(over) = self.since_last.checked_sub(self.interval) else { return false };
+        self.balance > 0.0 || matches!(self.first, First::Awaited { patience, .. } if over >= patience)
     }
 
     /// In intervals.
@@ -73,19 +86,18 @@ impl Budget {
     /// `rate` in CPU seconds a second (0.02 is 2 % of one core); the intervals are the shortest that are wanted.
     #[must_use]
     pub fn new(rate: f64, pss_interval: Duration, census_interval: Duration) -> Self {
-        let mut census = Account::new(census_interval);
+        let mut census = Account::new(census_interval, CENSUS_PATIENCE);
         // The first census comes a moment after the first PSS: it takes longer, and servers are still starting.
         census.since_last = census_interval.saturating_sub(FIRST_CENSUS);
-        Budget { rate, pss: Account::new(pss_interval), census }
+        Budget { rate, pss: Account::new(pss_interval, PSS_PATIENCE), census }
     }
 
-    /// The first readings will be of so many resident bytes: they are saved up for before they are taken, as every later
-    /// one is paid for afterwards. What they really cost is settled then.
+    /// The first census will be of so many resident bytes. It is saved up for while patience lasts, as every later one is
+    /// paid for afterwards. What it really costs is settled then.
     pub fn expect(&mut self, rss_bytes: u64) {
-        let gib = rss_bytes as f64 / f64::from(1 << 30);
-        for (account, seconds) in [(&mut self.pss, PSS_S_A_GIB), (&mut self.census, CENSUS_S_A_GIB)] {
-            account.expected = gib * seconds;
-            account.balance -= account.expected;
+        if let First::Awaited { expected, .. } = &mut self.census.first {
+            *expected = rss_bytes as f64 / f64::from(1 << 30) * CENSUS_S_A_GIB;
+            self.census.balance -= *expected;
         }
     }
 
@@ -117,13 +129,21 @@ impl Budget {
 
     /// A reading is being taken: the next is due an interval from now.
     pub fn begin(&mut self, work: Work) {
-        self.account(work).since_last = Duration::ZERO;
+        let account = self.account(work);
+        account.since_last = Duration::ZERO;
+        if let First::Awaited { expected, .. } = account.first {
+            account.first = First::Taken { paid: expected };
+        }
     }
 
     /// A reading has been taken and has cost that much.
     pub fn spend(&mut self, work: Work, cpu_s: f64) {
         let account = self.account(work);
-        account.balance -= cpu_s - std::mem::take(&mut account.expected);
+        let paid = match &mut account.first {
+            First::Taken { paid } => std::mem::take(paid),
+            First::Awaited { .. } => 0.0,
+        };
+        account.balance -= cpu_s - paid;
     }
 
     fn account(&mut self, work: Work) -> &mut Account {
@@ -211,21 +231,42 @@ mod tests {
         assert!(cpu / 3600.0 < 0.0205 + 1.0 / 3600.0);
     }
 
+    /// Runs until so many seconds have passed; returns when PSS and censuses were taken, and the CPU of all.
+    fn run(budget: &mut Budget, seconds: u32, costs: (f64, f64)) -> (Vec<u32>, Vec<u32>, f64) {
+        let (mut pss, mut census, mut cpu) = (Vec::new(), Vec::new(), 0.0);
+        for tick in 0..seconds * 10 {
+            budget.pass(TICK, 0.0);
+            let Some(work) = budget.due() else { continue };
+            let (times, cost) = match work {
+                Work::Pss => (&mut pss, costs.0),
+                Work::Census => (&mut census, costs.1),
+            };
+            times.push(tick);
+            cpu += cost;
+            budget.begin(work);
+            budget.spend(work, cost);
+        }
+        (pss, census, cpu)
+    }
+
     #[test]
-    fn a_large_tree_is_saved_up_for_before_its_first_census() {
+    fn a_large_tree_has_its_first_looks_early_and_pays_for_them() {
         let mut budget = budget();
         budget.expect(4 << 30);
-        let mut ticks = 0;
-        while budget.due() != Some(Work::Census) {
-            budget.pass(TICK, 0.0);
-            if let Some(Work::Pss) = budget.due() {
-                budget.begin(Work::Pss);
-                budget.spend(Work::Pss, 0.2);
-            }
-            ticks += 1;
-        }
-        assert!((1200..2000).contains(&ticks), "{ticks} tenths of a second for about 1.6 s of CPU at 1 %");
+        let (pss, census, cpu) = run(&mut budget, 600, (0.2, 1.6));
+        assert_eq!(pss[0], 0);
+        assert!((140..=160).contains(&census[0]), "{census:?} in tenths of a second");
+        assert!(census[1] > 1500, "{census:?}: the first is paid before the second");
+        assert!(cpu / 600.0 < 0.0205 + 1.6 / 600.0, "{cpu} s: all is paid but the last");
         assert_eq!(Budget { rate: 0.0, ..budget }.due(), None);
+    }
+
+    #[test]
+    fn half_a_minute_of_a_process_of_400_mb_has_both() {
+        let mut budget = budget();
+        budget.expect(400 << 20);
+        let (pss, census, cpu) = run(&mut budget, 30, (0.02, 0.16));
+        assert!(pss.len() > 5 && !census.is_empty() && cpu < 0.02 * 30.0 + 0.2, "{pss:?} {census:?} {cpu}");
     }
 
     #[test]
