@@ -48,7 +48,10 @@ impl Found {
             Err(error) => {
                 notes.push(Note {
                     code: "glibc-unreadable",
-                    text: format!("glibc's malloc cannot be read: {error}."),
+                    text: format!(
+                        "glibc's malloc cannot be read: {error}. What it holds is counted as other anonymous memory; Ruby's \
+                         heap, stacks, libraries and files are told all the same."
+                    ),
                 });
                 None
             }

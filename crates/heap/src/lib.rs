@@ -11,6 +11,7 @@ pub mod iec;
 pub mod inspect;
 pub mod model;
 pub mod proportion;
+mod ranges;
 pub mod ruby;
 pub mod sharing;
 pub mod together;

@@ -94,7 +94,7 @@ fn statically_linked_programs() {
 #[test]
 fn stopping_the_target_settles_everything() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
-    let mut target = heap_program(&mut Command::new(program.path()));
+    let mut target = heap_program(&mut program.command());
     target.ask("churn");
     let report = inspect(Pid(target.pid()), &Options { stop: true, ..Options::default() }).unwrap();
     assert!(report.stopped > std::time::Duration::ZERO);
@@ -110,7 +110,7 @@ fn stopping_the_target_settles_everything() {
 #[test]
 fn proportional_bytes_sum_to_pss_and_pages_stay_shared() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
-    let mut target = heap_program(&mut Command::new(program.path()));
+    let mut target = heap_program(&mut program.command());
     // The child goes with its parent: it waits for a signal that the kernel sends when its parent ends.
     target.ask("fork");
     let options = Options { proportional: true, ..Options::default() };
@@ -138,7 +138,7 @@ fn change_is_not_damage() {
 #[test]
 fn damage_is_said_and_bounded() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
-    let mut target = heap_program(&mut Command::new(program.path()));
+    let mut target = heap_program(&mut program.command());
     target.ask("corrupt");
     let report = inspected(&target);
     assert_complete(&report);
@@ -154,9 +154,21 @@ fn damage_is_said_and_bounded() {
 }
 
 #[test]
+fn a_mapped_chunk_that_is_not_found_is_said() {
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut target = heap_program(&mut program.command());
+    target.ask("deface");
+    let report = inspected(&target);
+    assert_complete(&report);
+    let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
+    assert_eq!(codes, ["mapped-chunks-incomplete"]);
+    assert!(report.notes[0].text.contains("counts 2 chunks"), "{}", report.notes[0].text);
+}
+
+#[test]
 fn programs_that_cannot_be_read_say_what_they_are() {
     let program = Program::build(Compiler::Musl, c_program("idle"), &[]);
-    let report = inspected(&Target::start_ready(&mut Command::new(program.path())));
+    let report = inspected(&Target::start_ready(&mut program.command()));
     assert_complete(&report);
     assert_eq!(report.allocator.unwrap().kind, AllocatorKind::Musl);
 

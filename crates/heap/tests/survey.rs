@@ -49,15 +49,23 @@ fn numbers(line: &str) -> Vec<u64> {
 #[test]
 fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
-    for arguments in
-        [["3", "20000", "3000", "3", "2"], ["7", "9000", "9000", "20", "0"], ["1", "50000", "120", "2", "0"]]
-    {
+    // The last argument: what becomes of the program break (see the program), so that the main arena is in several runs.
+    for arguments in [
+        ["3", "20000", "3000", "3", "2", ""],
+        ["7", "9000", "9000", "20", "0", ""],
+        ["1", "50000", "120", "2", "0", ""],
+        ["1", "20000", "3000", "3", "2", "b"],
+        ["1", "20000", "3000", "9", "0", "mbum"],
+        ["2", "20000", "3000", "5", "1", "mb"],
+    ] {
         let mut target = Target::start_ready(program.command().args(arguments));
         // malloc_info first: the stream that it prints to is a block of memory itself, freed afterwards.
         let text = target.ask("info");
         let mallinfo = numbers(&target.ask("mallinfo"));
         let (survey, live) = survey(target.pid());
-        assert_eq!(survey.notes, []);
+        assert_eq!(survey.notes, [], "{arguments:?}");
+        let blocked = arguments[5].contains('b');
+        assert_eq!(survey.arenas[0].spans.len() > 1, blocked, "{:?}", survey.arenas[0].spans);
         let total = survey.total();
         assert_eq!(total.resident(Use::Unsettled), 0);
         let system: u64 = survey.arenas.iter().map(|arena| arena.state.system_mem).sum();

@@ -1,7 +1,9 @@
-/* A heap of known shape, for tests. usage: heap THREADS CHUNKS MAX_SIZE KEEP_ONE_IN MAPPED
+/* A heap of known shape, for tests. usage: heap THREADS CHUNKS MAX_SIZE KEEP_ONE_IN MAPPED [BREAK]
  *
  * Each thread allocates CHUNKS blocks of 1 to MAX_SIZE bytes and frees all but one in KEEP_ONE_IN (0: keeps all).
- * MAPPED blocks of 1 MiB and more get mappings of their own. Then it prints "ready" and obeys lines:
+ * MAPPED blocks of 1 MiB and more get mappings of their own. BREAK is what becomes of the program break at equal distances
+ * while the first thread allocates, a letter each: b blocks it, so that it cannot grow, u unblocks it, m moves it as
+ * somebody else than malloc would. Then it prints "ready" and obeys lines:
  *   info     prints malloc_info as one line
  *   mallinfo prints mallinfo2: arena fordblks uordblks hblks hblkhd keepcost
  *   trim     malloc_trim(0); prints anonymous resident KiB before and after (smaps_rollup), and its result
@@ -10,6 +12,7 @@
  *   fork     forks a child that waits; prints its number
  *   aligned  maps one more block of 100 MiB, aligned to 64 KiB, and writes 8 MiB of it
  *   corrupt  overwrites the size of a chunk in the middle of the main arena
+ *   deface   overwrites the size of the first block with a mapping of its own
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -26,6 +29,7 @@
 static unsigned threads, chunks, keep_one_in, mapped;
 static size_t max_size;
 static void ***kept;              /* per thread, in memory that malloc does not manage */
+static const char *breaks = "";
 static pthread_barrier_t arranged;
 static int churning, active;      /* active: threads that are at it */
 
@@ -41,10 +45,33 @@ static uint32_t next(uint32_t *state) {
     return *state ^= *state << 5;
 }
 
+static void disturb_break(char how) {
+    static void *block;
+    switch (how) {
+    case 'b': {
+        void *end = (void *)(((uintptr_t)sbrk(0) + 4095) & ~(uintptr_t)4095);
+        block = mmap(end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        if (block != end) abort();
+        break;
+    }
+    case 'u':
+        munmap(block, 4096);
+        break;
+    case 'm':
+        memset(sbrk(3 * 4096), 0x11, 3 * 4096);
+        break;
+    default:
+        abort();
+    }
+}
+
 static void arrange(unsigned thread) {
     uint32_t state = 2463534242u + 77 * thread;
     void **mine = kept[thread] = pages(chunks * sizeof(void *));
+    const char *disturbance = thread ? "" : breaks;
+    unsigned distance = chunks / (strlen(disturbance) + 1) + 1;
     for (unsigned i = 0; i < chunks; i++) {
+        if (*disturbance && (i + 1) % distance == 0) disturb_break(*disturbance++);
         size_t size = 1 + next(&state) % max_size;
         mine[i] = malloc(size);
         memset(mine[i], 0x5a, size);
@@ -106,7 +133,8 @@ int main(int argc, char **argv) {
     static char out[BUFSIZ], line[256];
     setvbuf(stdout, out, _IOFBF, sizeof out);
     setvbuf(stdin, 0, _IONBF, 0);
-    if (argc != 6) return 2;
+    if (argc < 6) return 2;
+    if (argc > 6) breaks = argv[6];
     threads = atoi(argv[1]);
     chunks = atoi(argv[2]);
     max_size = strtoul(argv[3], 0, 0);
@@ -177,6 +205,9 @@ int main(int argc, char **argv) {
                     break;
                 }
             puts("corrupted");
+        } else if (!strncmp(line, "deface", 6)) {
+            ((size_t *)kept[threads + 1][0])[-1] = 0;
+            puts("defaced");
         } else {
             puts("?");
         }

@@ -22,7 +22,7 @@ pub struct ArenaState {
     pub main: bool,
     /// The lock's word: 0 when nobody holds it.
     pub mutex: u32,
-    /// The main arena got memory from elsewhere than `brk`.
+    /// In the main arena: it got memory from elsewhere than `brk`. The others have it set from the start.
     pub noncontiguous: bool,
     /// Heads of the fastbins; empty where the version has none.
     pub fastbins: Vec<u64>,

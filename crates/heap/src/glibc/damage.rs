@@ -8,8 +8,8 @@
 use super::Glibc;
 use super::chunk::Break;
 use super::marks::Marks;
-use super::spans::LiveSpan;
-use super::survey::{Survey, SurveyedArena, spans};
+use super::spans::{Ground, LiveSpan};
+use super::survey::{Survey, SurveyedArena};
 use super::teller::Knowledge;
 use super::trim::TopRule;
 use super::walk::Walker;
@@ -60,68 +60,56 @@ impl Survey {
     /// # Errors
     /// The process is gone or may not be read.
     pub fn damage(&self, glibc: &Glibc, memory: &dyn Memory, maps: &Maps) -> Result<Vec<Damage>> {
-        let again = Again { survey: self, glibc, memory, maps };
+        let ground = Ground { glibc, memory, maps, parameters: self.parameters, runs: self.runs.clone() };
         let mut found = Vec::new();
         for arena in &self.arenas {
-            found.extend(again.damage(arena)?);
+            found.extend(damage(&ground, arena)?);
         }
         Ok(found)
     }
 }
 
-/// Looks again at what a survey has seen.
-struct Again<'a> {
-    survey: &'a Survey,
-    glibc: &'a Glibc,
-    memory: &'a dyn Memory,
-    maps: &'a Maps,
+fn damage(ground: &Ground<'_>, arena: &SurveyedArena) -> Result<Option<Damage>> {
+    let mut suspects = arena.tally.breaks.clone();
+    for pause in PAUSES {
+        if suspects.is_empty() {
+            return Ok(None);
+        }
+        std::thread::sleep(pause);
+        let still = look(ground, arena)?;
+        suspects.retain(|suspect| still.contains(suspect));
+    }
+    let heap_of = |place: Break| {
+        arena.spans.iter().find(|span| span.contains(&place.address)).map_or(0, |span| span.start)
+    };
+    Ok(suspects.first().map(|&place| Damage { heap: heap_of(place), place }))
 }
 
-impl Again<'_> {
-    fn damage(&self, arena: &SurveyedArena) -> Result<Option<Damage>> {
-        let mut suspects = arena.tally.breaks.clone();
-        for pause in PAUSES {
-            if suspects.is_empty() {
-                return Ok(None);
+/// The places of an arena that do not check while nobody holds its lock; none if somebody always does.
+fn look(ground: &Ground<'_>, arena: &SurveyedArena) -> Result<Vec<Break>> {
+    let careful = ResidentOnly::new(ground.memory);
+    let at_rest = || ground.glibc.reread(&careful, &arena.state).ok().filter(|state| state.mutex == 0);
+    for _ in 0..TRIES {
+        if let Some(state) = at_rest() {
+            let breaks = breaks(ground.memory, &ground.spans(&state).unwrap_or_default())?;
+            if at_rest().is_some() {
+                return Ok(breaks);
             }
-            std::thread::sleep(pause);
-            let still = self.look(arena)?;
-            suspects.retain(|suspect| still.contains(suspect));
         }
-        let heap_of = |place: Break| {
-            arena.spans.iter().find(|span| span.contains(&place.address)).map_or(0, |span| span.start)
-        };
-        Ok(suspects.first().map(|&place| Damage { heap: heap_of(place), place }))
+        std::thread::sleep(BETWEEN_TRIES);
     }
+    Ok(Vec::new())
+}
 
-    /// The places of an arena that do not check while nobody holds its lock; none if somebody always does.
-    fn look(&self, arena: &SurveyedArena) -> Result<Vec<Break>> {
-        let careful = ResidentOnly::new(self.memory);
-        let at_rest = || self.glibc.reread(&careful, &arena.state).ok().filter(|state| state.mutex == 0);
-        for _ in 0..TRIES {
-            if let Some(state) = at_rest() {
-                let spans =
-                    spans(self.glibc, self.memory, self.maps, self.survey.parameters.as_ref(), &state);
-                let breaks = self.breaks(&spans.unwrap_or_default())?;
-                if at_rest().is_some() {
-                    return Ok(breaks);
-                }
-            }
-            std::thread::sleep(BETWEEN_TRIES);
-        }
-        Ok(Vec::new())
+fn breaks(memory: &dyn Memory, spans: &[LiveSpan]) -> Result<Vec<Break>> {
+    let none = Marks::default();
+    let top_rule = TopRule { merged_from: u64::MAX, cuttable: false, unit: PAGE_SIZE };
+    let knowledge = Knowledge { cached: &none, fast: &none, own: &none, claims: &[], top_rule };
+    let mut walker = Walker::new(memory);
+    let mut breaks = Vec::new();
+    for live in spans {
+        let tally = walker.walk(&live.span, &knowledge, &mut || live.frontier(memory), &mut ())?;
+        breaks.extend(tally.breaks);
     }
-
-    fn breaks(&self, spans: &[LiveSpan]) -> Result<Vec<Break>> {
-        let none = Marks::default();
-        let top_rule = TopRule { merged_from: u64::MAX, cuttable: false, unit: PAGE_SIZE };
-        let knowledge = Knowledge { cached: &none, fast: &none, own: &none, claims: &[], top_rule };
-        let mut walker = Walker::new(self.memory);
-        let mut breaks = Vec::new();
-        for live in spans {
-            let tally = walker.walk(&live.span, &knowledge, &mut || live.frontier(self.memory), &mut ())?;
-            breaks.extend(tally.breaks);
-        }
-        Ok(breaks)
-    }
+    Ok(breaks)
 }

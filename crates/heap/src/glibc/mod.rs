@@ -9,6 +9,7 @@
 //! | [`chunk`] | reading chunks out of copied bytes |
 //! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
 //! | [`teller`] | counting and passing on what a walk establishes |
+//! | [`runs`] | the main arena's memory that is not on the program break |
 //! | [`spans`] | the pieces of memory that an arena has, and where they end now |
 //! | `at_rest` | stopping the process while an arena is at rest |
 //! | [`survey`] | one look at all of it |
@@ -34,6 +35,7 @@ pub mod marks;
 pub mod mmapped;
 pub mod observer;
 pub mod parameters;
+pub mod runs;
 pub mod spans;
 pub mod survey;
 pub mod tcache;

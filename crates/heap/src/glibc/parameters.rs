@@ -124,9 +124,15 @@ impl ParameterValues {
 }
 
 impl Glibc {
-    /// How many cores glibc sees for its limit of arenas: those that are online up to 2.33 and from 2.39 on, those that
-    /// the process may run on from 2.34 to 2.38 (`__get_nprocs_sched`; BZ 30945). Distributions carry the way back in
-    /// releases between, so there it is only told where both are the same.
+    /// How many cores glibc sees for its limit of arenas (`arena_get2`, malloc/arena.c):
+    ///
+    /// - up to 2.33 those that are online (`__get_nprocs`, sysdeps/unix/sysv/linux/getsysstats.c);
+    /// - in 2.34 those that the process may run on (903bc7dcc2 made `__get_nprocs` ask `sched_getaffinity`);
+    /// - from 2.35 to 2.38 the same (`__get_nprocs_sched`, 11a02b035b);
+    /// - from 2.39 on those that are online again (472894d2cf, BZ 30945).
+    ///
+    /// The last change is on the release branches 2.34 to 2.38, too (since October 2023), and distributions follow those
+    /// without a new version: so there it is only told where both numbers are the same.
     #[must_use]
     pub fn cores(&self, online: Option<u64>, allowed: Option<u64>) -> Option<u64> {
         let minor = self.version.as_deref().and_then(|v| v.strip_prefix("2.")?.parse::<u32>().ok());

@@ -1,18 +1,19 @@
 //! One look at everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
 
-use super::arena::ArenaError;
 use super::at_rest::AtRest;
-use super::layout::{FLAGS, PREV_IN_USE, WORD};
+use super::layout::{FLAGS, HEAP_MAX, PREV_IN_USE, WORD};
 use super::marks::Marks;
 use super::observer::Observer;
 use super::parameters::ParameterValues;
-use super::spans::LiveSpan;
+use super::spans::{Ground, LiveSpan};
 use super::tcache::Caches;
 use super::teller::{Knowledge, SpanTally};
 use super::trim::TopRule;
 use super::walk::{READINGS, Walker};
 use super::{ArenaState, Glibc};
+use crate::Iec;
 use crate::model::Note;
+use crate::ranges::joined;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub struct Survey {
     pub parameters: Option<ParameterValues>,
     /// The threads and their caches.
     pub caches: Caches,
+    /// The main arena's memory that is not on the program break.
+    pub runs: Vec<Range<u64>>,
     /// How long the target was stopped.
     pub stopped: Duration,
     /// What could not be told.
@@ -98,65 +101,65 @@ impl Survey {
         if let Some(error) = ring.broken {
             survey.note("arenas-incomplete", format!("Not all arenas were reached: {error}"));
         }
-        let mut arenas = Vec::new();
-        for state in ring.arenas {
-            let spans = spans(glibc, memory, context.maps, survey.parameters.as_ref(), &state);
-            arenas.push((state, spans.unwrap_or_default()));
+        let mut ground =
+            Ground { glibc, memory, maps: context.maps, parameters: survey.parameters, runs: Vec::new() };
+        let spans: Vec<_> =
+            ring.arenas.iter().flat_map(|state| ground.spans(state).unwrap_or_default()).collect();
+        if let Some(main) = ring.arenas.first() {
+            ground.find_runs(main, &spans)?;
         }
-        survey.caches = read_caches(glibc, memory, context.threads, &arenas)?;
+        survey.caches = read_caches(&ground, context.threads, &ring.arenas, spans)?;
         let mut walker = Walker::new(memory);
-        for (state, _) in arenas {
-            survey.add_arena(glibc, memory, context, &mut walker, state, observer)?;
+        for state in ring.arenas {
+            survey.add_arena(&ground, context, &mut walker, state, observer)?;
         }
+        survey.runs = ground.runs;
         Ok(survey)
     }
 
     /// Walks the spans of one arena. They are asked for again before each: heaps come and go.
     fn add_arena(
         &mut self,
-        glibc: &Glibc,
-        memory: &dyn Memory,
+        ground: &Ground<'_>,
         context: Context<'_>,
         walker: &mut Walker<'_>,
         state: ArenaState,
         observer: &mut dyn Observer,
     ) -> Result<()> {
+        let bytes_before = state.system_mem;
         let mut arena = SurveyedArena { state, spans: Vec::new(), tally: SpanTally::default() };
         let mut walked = HashSet::new();
         loop {
-            let rest = |pid| AtRest::of(pid, memory, arena.state.address);
+            let rest = |pid| AtRest::of(pid, ground.memory, arena.state.address);
             let rest = context.stop.map(rest).transpose()?;
-            let spans = self.spans_now(glibc, memory, context.maps, &mut arena.state);
-            let next = spans.iter().find(|live| walked.insert(live.span.range.start));
-            let tally = next.map(|live| {
-                self.walk_span(glibc, memory, context, walker, (&arena.state, &spans, live), observer)
-            });
+            let spans = self.spans_now(ground, &mut arena.state);
+            let round = round(&spans, &mut walked);
+            let tallies = self.walk_round(ground, context, walker, (&arena.state, &spans, &round), observer);
             if let Some(rest) = rest {
                 self.note_lock(&rest, &arena.state);
                 self.stopped += rest.end();
             }
-            let (Some(live), Some(tally)) = (next, tally.transpose()?) else { break };
-            arena.tally.add(&tally);
-            arena.spans.push(live.range());
+            for (live, tally) in round.iter().zip(tallies?) {
+                arena.tally.add(&tally);
+                arena.spans.push(live.range());
+            }
+            if round.is_empty() {
+                break;
+            }
         }
+        self.note_missing(&arena, bytes_before);
         self.arenas.push(arena);
         Ok(())
     }
 
     /// The spans of an arena as they are now; `state` becomes what the arena is now.
-    fn spans_now(
-        &mut self,
-        glibc: &Glibc,
-        memory: &dyn Memory,
-        maps: &Maps,
-        state: &mut ArenaState,
-    ) -> Vec<LiveSpan> {
+    fn spans_now(&mut self, ground: &Ground<'_>, state: &mut ArenaState) -> Vec<LiveSpan> {
         let mut last = None;
         for _ in 0..READINGS {
-            if let Ok(again) = glibc.reread(&ResidentOnly::new(memory), state) {
+            if let Ok(again) = ground.glibc.reread(&ResidentOnly::new(ground.memory), state) {
                 *state = again;
             }
-            match spans(glibc, memory, maps, self.parameters.as_ref(), state) {
+            match ground.spans(state) {
                 Ok(spans) => return spans,
                 Err(error) => last = Some(error),
             }
@@ -167,29 +170,34 @@ impl Survey {
         Vec::new()
     }
 
-    /// Walks one span. What changes quickly is read as late as can be: the fastbins right before, and the thread caches,
+    /// Walks some spans. What changes quickly is read as late as can be: the fastbins right before, and the thread caches,
     /// too, while the target is stopped.
-    fn walk_span(
+    fn walk_round(
         &mut self,
-        glibc: &Glibc,
-        memory: &dyn Memory,
+        ground: &Ground<'_>,
         context: Context<'_>,
         walker: &mut Walker<'_>,
-        (state, spans, live): (&ArenaState, &[LiveSpan], &LiveSpan),
+        (state, spans, round): (&ArenaState, &[LiveSpan], &[&LiveSpan]),
         observer: &mut dyn Observer,
-    ) -> Result<SpanTally> {
-        let fast = glibc.fastbin_chunks(memory, state, spans)?;
+    ) -> Result<Vec<SpanTally>> {
+        let memory = ground.memory;
+        let fast = ground.glibc.fastbin_chunks(memory, state, spans)?;
         if context.stop.is_some() {
-            self.caches.reread(glibc, memory)?;
+            self.caches.reread(ground.glibc, memory)?;
         }
-        let knowledge = Knowledge {
-            cached: &self.caches.chunks,
-            fast: &fast,
-            own: &self.caches.structures,
-            claims: context.claims,
-            top_rule: self.top_rule(live, merged_from(memory, state.top, &fast)?, context.maps),
-        };
-        walker.walk(&live.span, &knowledge, &mut || live.frontier(memory), observer)
+        let merged_from = merged_from(memory, state.top, &fast)?;
+        let mut tallies = Vec::with_capacity(round.len());
+        for live in round {
+            let knowledge = Knowledge {
+                cached: &self.caches.chunks,
+                fast: &fast,
+                own: &self.caches.structures,
+                claims: context.claims,
+                top_rule: self.top_rule(live, merged_from, context.maps),
+            };
+            tallies.push(walker.walk(&live.span, &knowledge, &mut || live.frontier(memory), observer)?);
+        }
+        Ok(tallies)
     }
 
     fn top_rule(&self, live: &LiveSpan, merged_from: u64, maps: &Maps) -> TopRule {
@@ -214,36 +222,52 @@ impl Survey {
         }
     }
 
+    /// A main arena that is not on the program break alone may have memory that was not recognized. What it has got since
+    /// `bytes_before` were counted is not looked for.
+    fn note_missing(&mut self, arena: &SurveyedArena, bytes_before: u64) {
+        let found: u64 = arena.spans.iter().map(|span| span.end - span.start).sum();
+        let missing = bytes_before.min(arena.state.system_mem).saturating_sub(found);
+        if arena.state.main && arena.state.noncontiguous && missing > 0 {
+            self.note(
+                "main-arena-incomplete",
+                format!(
+                    "The program break could not grow, so malloc has mapped memory for the main arena elsewhere: \
+                     {} of it were not recognized and are counted as other anonymous memory.",
+                    Iec(missing)
+                ),
+            );
+        }
+    }
+
     fn note(&mut self, code: &'static str, text: String) {
         self.notes.push(Note { code, text });
     }
 }
 
-/// The spans of an arena.
-pub(super) fn spans(
-    glibc: &Glibc,
-    memory: &dyn Memory,
-    maps: &Maps,
-    parameters: Option<&ParameterValues>,
-    arena: &ArenaState,
-) -> Result<Vec<LiveSpan>, ArenaError> {
-    if arena.main {
-        return Ok(LiveSpan::of_break(glibc, arena, parameters, memory, maps).into_iter().collect());
+/// The spans that are walked next: one, or as many complete ones as together are no larger than a heap.
+fn round<'a>(spans: &'a [LiveSpan], walked: &mut HashSet<u64>) -> Vec<&'a LiveSpan> {
+    let (mut round, mut bytes): (Vec<&LiveSpan>, _) = (Vec::new(), 0);
+    for live in spans.iter().filter(|live| !walked.contains(&live.span.range.start)) {
+        bytes += live.span.range.end - live.span.range.start;
+        if !round.is_empty() && (bytes > HEAP_MAX || !live.is_complete()) {
+            break;
+        }
+        round.push(live);
     }
-    let heaps = glibc.heaps(&ResidentOnly::new(memory), arena)?;
-    Ok(heaps.iter().enumerate().map(|(i, heap)| LiveSpan::of_heap(glibc, arena, heap, i == 0)).collect())
+    walked.extend(round.iter().map(|live| live.span.range.start));
+    round
 }
 
+/// `spans`: those of the arenas, but for the main arena's runs.
 fn read_caches(
-    glibc: &Glibc,
-    memory: &dyn Memory,
+    ground: &Ground<'_>,
     threads: &[Thread],
-    arenas: &[(ArenaState, Vec<LiveSpan>)],
+    arenas: &[ArenaState],
+    spans: Vec<LiveSpan>,
 ) -> Result<Caches> {
-    let addresses: Vec<u64> = arenas.iter().map(|(arena, _)| arena.address).collect();
-    let mut spans: Vec<_> = arenas.iter().flat_map(|(_, spans)| spans).map(LiveSpan::range).collect();
-    spans.sort_by_key(|span| span.start);
-    Caches::read(glibc, memory, threads, &addresses, &spans)
+    let addresses: Vec<u64> = arenas.iter().map(|arena| arena.address).collect();
+    let spans = joined(spans.iter().map(LiveSpan::range).chain(ground.runs.clone()).collect());
+    Caches::read(ground.glibc, ground.memory, threads, &addresses, &spans)
 }
 
 /// From where on freed chunks become part of the top when the fastbins are emptied: fastbin chunks that touch it, and

@@ -198,11 +198,13 @@ impl Walk {
                 Place::Fencepost { size } => {
                     teller.fencepost(self.at, size)?;
                     self.at += size;
-                    if window.word(self.at + 8).is_some_and(|head| head & !1 == size) {
+                    // Two, or three where 16 bytes of the old top were left over.
+                    while window.word(self.at + 8).is_some_and(|head| head & !1 == size) {
                         teller.fencepost(self.at, size)?;
                         self.at += size;
-                        self.lost = true;
-                        self.foreign = true;
+                        (self.lost, self.foreign) = (true, true);
+                    }
+                    if self.lost {
                         return Ok(());
                     }
                 }

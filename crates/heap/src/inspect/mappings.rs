@@ -5,6 +5,7 @@ use crate::glibc::layout::CHUNK_HEADER;
 use crate::glibc::mmapped::MappedChunk;
 use crate::glibc::{Chunk, ChunkState, Observer, mmapped};
 use crate::model::{AllocatorKind, Category};
+use crate::ranges::{joined, remaining};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -23,38 +24,9 @@ impl Taken {
         self.0.extend_from_slice(ranges);
     }
 
-    /// Sorted, overlapping ranges joined.
-    fn joined(mut self) -> Vec<Range<u64>> {
-        self.0.sort_by_key(|range| range.start);
-        let mut joined: Vec<Range<u64>> = Vec::new();
-        for range in self.0 {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
-        }
-        joined
+    fn joined(self) -> Vec<Range<u64>> {
+        joined(self.0)
     }
-}
-
-/// What of `range` is left between sorted, disjoint `taken` ranges.
-fn remaining<'a>(range: &Range<u64>, taken: &'a [Range<u64>]) -> impl Iterator<Item = Range<u64>> + use<'a> {
-    let (mut at, end) = (range.start, range.end);
-    let first = taken.partition_point(|t| t.end <= at);
-    let mut rest = taken[first..].iter();
-    std::iter::from_fn(move || {
-        while at < end {
-            let (to, resume) = match rest.next() {
-                Some(t) if t.start < end => (t.start, t.end),
-                _ => (end, end),
-            };
-            let from = std::mem::replace(&mut at, resume);
-            if from < to {
-                return Some(from..to);
-            }
-        }
-        None
-    })
 }
 
 /// The mapped files that are programs or libraries.
@@ -108,19 +80,24 @@ pub(super) struct Rest<'a> {
     pub(super) mapped_chunks: u64,
 }
 
+/// What [`Rest::account`] has counted.
+#[derive(Default)]
+pub(super) struct Accounted {
+    /// Resident bytes.
+    pub(super) bytes: BTreeMap<Category, u64>,
+    /// How many chunks with mappings of their own were found.
+    pub(super) mapped_chunks: u64,
+}
+
 impl Rest<'_> {
     /// Counts the resident bytes of all mappings outside of `taken`; tells `observer` of mapped chunks.
-    pub(super) fn account(
-        &self,
-        taken: Taken,
-        observer: &mut dyn Observer,
-    ) -> Result<BTreeMap<Category, u64>> {
+    pub(super) fn account(&self, taken: Taken, observer: &mut dyn Observer) -> Result<Accounted> {
         let mut stacks = Taken::default();
         stacks.add(&self.stacks);
         let (taken, stacks) = (taken.joined(), stacks.joined());
         let chunks = self.mapped_chunks(&taken, &stacks)?;
-        let mut bytes = BTreeMap::new();
-        let mut add = |category, count| *bytes.entry(category).or_default() += count;
+        let mut accounted = Accounted { mapped_chunks: chunks.len() as u64, ..Accounted::default() };
+        let mut add = |category, count| *accounted.bytes.entry(category).or_default() += count;
         for chunk in &chunks {
             self.mapped_chunk(chunk, observer, &mut add)?;
         }
@@ -135,7 +112,7 @@ impl Rest<'_> {
                 }
             }
         }
-        Ok(bytes)
+        Ok(accounted)
     }
 
     fn file(&self, mapping: &Mapping, range: &Range<u64>, add: &mut impl FnMut(Category, u64)) -> Result<()> {
@@ -273,20 +250,4 @@ fn strides(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         at = (from / STRIDE_BYTES * STRIDE_BYTES + STRIDE_BYTES).min(end);
         (from < end).then_some(from..at)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::single_range_in_vec_init)] // lists of ranges are what is tested
-    use super::*;
-
-    #[test]
-    fn what_is_left_between_taken_ranges() {
-        let taken = [10..20, 25..30, 40..50];
-        let left = |range: Range<u64>| remaining(&range, &taken).collect::<Vec<_>>();
-        assert_eq!(left(0..60), [0..10, 20..25, 30..40, 50..60]);
-        assert_eq!(left(12..27), [20..25]);
-        assert_eq!(left(13..18), []);
-        assert_eq!(left(31..39), [31..39]);
-    }
 }

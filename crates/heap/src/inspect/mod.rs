@@ -16,7 +16,8 @@ use crate::glibc::damage::Damage;
 use crate::glibc::survey::Context;
 use crate::glibc::tcache::Caches;
 use crate::glibc::trim::Use;
-use crate::glibc::{Chunk, Observer, Span, Survey};
+use crate::glibc::{Chunk, Observer, Parameters, Span, Survey};
+use crate::iec::Iec;
 use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport, Runtime};
 use crate::ruby::Reading;
 use std::ops::Range;
@@ -71,7 +72,7 @@ pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
     };
     match status.kind {
         Kind::Program => {
-            let mut inspection = Inspection { pid, options, report: &mut report };
+            let mut inspection = Inspection { pid, options, report: &mut report, parameters: None };
             match inspection.run() {
                 Err(refusal @ Error::NotPermitted { .. }) => inspection.refused(&refusal, &status)?,
                 done => done?,
@@ -125,6 +126,8 @@ struct Inspection<'a> {
     pid: Pid,
     options: &'a Options,
     report: &'a mut ProcessReport,
+    /// Where glibc's settings are, once its malloc has been found.
+    parameters: Option<Parameters>,
 }
 
 impl Inspection<'_> {
@@ -160,6 +163,7 @@ impl Inspection<'_> {
         }
         let mut surveyed = None;
         if let Some(glibc) = glibc {
+            self.parameters = glibc.parameters;
             let threads = unbloat_process::threads(self.pid)?;
             let stop = self.options.stop.then_some(self.pid);
             let context = Context { stop, maps: &maps, threads: &threads, claims: &claims };
@@ -246,9 +250,11 @@ impl Inspection<'_> {
         let allocator = allocator.map(|allocator| allocator.kind.clone());
         let mapped_chunks = counted.map_or(0, |(count, _)| count);
         let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator, mapped_chunks };
-        for (category, bytes) in rest.account(taken, observer)? {
+        let accounted = rest.account(taken, observer)?;
+        for (category, bytes) in accounted.bytes {
             self.report.census.add(category, bytes);
         }
+        self.note_missing_chunks(memory, accounted.mapped_chunks);
         if !memory.tells_zero_pages() {
             self.report.note(
                 "zero-pages",
@@ -257,6 +263,24 @@ impl Inspection<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Chunks with mappings of their own that malloc had before and has still, but that were not found.
+    fn note_missing_chunks(&mut self, memory: &LiveMemory, found: u64) {
+        let before = self.report.allocator.as_ref().and_then(|a| a.settings?.mmapped_chunks);
+        let now = self.parameters.and_then(|p| p.read(&ResidentOnly::new(memory)).ok());
+        let Some(((before, _), now)) = before.zip(now) else { return };
+        let expected = before.min(now.n_mmaps);
+        if found < expected {
+            self.report.note(
+                "mapped-chunks-incomplete",
+                format!(
+                    "malloc counts {expected} chunks with mappings of their own, {} together; {found} of them were found. The \
+                     others, whose first page is swapped out or overwritten, are counted as other anonymous memory.",
+                    Iec(now.mmapped_mem)
+                ),
+            );
+        }
     }
 
     /// What the kernel counts, read last: right after the memory was looked at.
