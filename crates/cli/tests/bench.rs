@@ -18,9 +18,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// The document of a run, held against the schema.
 fn document(output: &Output) -> Value {
+    document_as(output, "bench.schema.json")
+}
+
+fn document_as(output: &Output, schema: &str) -> Value {
     let document: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/bench.schema.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(schema);
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let faults: Vec<String> = validator
@@ -177,6 +181,15 @@ fn the_result_lies_in_the_recording_file() {
     assert_eq!(kinds[6], ("delivery", 200));
     let marks: Vec<String> = reader.marks().unwrap().into_iter().map(|mark| mark.name).collect();
     assert_eq!(marks, ["bench cable begins", "10 clients ended", "20 clients ended"]);
+    let show = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
+        command.arg("show").arg(&file).args(options).output().unwrap()
+    };
+    let last = &document_as(&show(&["--json"]), "show.schema.json")["latencies"][7];
+    assert_eq!((last["step"].as_str(), last["kind"].as_str()), (Some("20 clients"), Some("fan_out")));
+    assert_eq!(last["summary"]["count"], 10);
+    let shown = text(&show(&[]).stdout);
+    assert!(shown.contains("20 clients  delivery         200"), "{shown}");
     // The recording has ended, so nothing can be added to it, and nothing is lost.
     let again = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
     assert_eq!(again.status.code(), Some(1));

@@ -1,7 +1,7 @@
 //! A latency distribution: an HdrHistogram in nanoseconds and what is read off it.
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
@@ -109,6 +109,15 @@ impl Latency {
     }
 }
 
+impl Summary {
+    /// The figures of a distribution in a recording file ([`Latency::to_v2`]), whatever its bounds are; `None` when the
+    /// bytes are no HdrHistogram.
+    pub fn of_v2(mut bytes: &[u8]) -> Option<Self> {
+        let histogram = Deserializer::new().deserialize(&mut bytes).ok()?;
+        Some(Latency { histogram }.summary())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -152,8 +161,12 @@ mod tests {
         latency.record_ns(5_000_000);
         latency.record_ns(7_000_000);
         let bytes = latency.to_v2();
-        let back: Histogram<u64> =
-            hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+        let back: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
         assert_eq!(back, latency.histogram);
+        assert_eq!(Summary::of_v2(&bytes), Some(latency.summary()));
+        for cut in 0..bytes.len() {
+            assert_eq!(Summary::of_v2(&bytes[..cut]), None);
+        }
+        assert_eq!(Summary::of_v2(&[1, 2]), None);
     }
 }

@@ -3,7 +3,7 @@
 pub mod cable;
 pub mod http;
 pub mod jobs;
-mod time;
+pub(crate) mod time;
 
 use std::fmt::{self, Display};
 

@@ -1,6 +1,7 @@
 //! A recording for people: the live view, the summary, plots, and what grows.
 
 pub mod growth;
+pub mod latency;
 pub mod list;
 pub mod live;
 pub mod parts;

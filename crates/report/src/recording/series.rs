@@ -1,5 +1,6 @@
 //! What a recording says over time, ready to be drawn or listed.
 
+use super::latency::{self, Distribution};
 use super::parts::Part;
 use std::collections::{BTreeMap, BTreeSet};
 use unbloat_store::{Mark, Process, ProcessId, Reader, Recording, Result, Sample};
@@ -25,6 +26,8 @@ pub struct Loaded {
     pub counters: Vec<(f64, BTreeMap<String, u64>)>,
     /// The marks.
     pub marks: Vec<Mark>,
+    /// What `unbloat bench` has measured.
+    pub latencies: Vec<Distribution>,
 }
 
 /// The tree at one look.
@@ -82,6 +85,7 @@ impl Loaded {
             census_is_proportional,
             counters: in_seconds(counters),
             marks: reader.marks()?,
+            latencies: latency::read(reader)?,
         })
     }
 

@@ -46,13 +46,14 @@ pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &
         let _ = write!(out, "{:<10}{}", "made of", body.trim_start());
     }
     if let Some(cost) = cost {
-        let _ = writeln!(out, "{:<10}{}", "cost", cost_text(loaded, cost));
+        let _ = writeln!(out, "{:<10}{}", "cost", cost_text(cost));
     }
     processes(&mut out, loaded, style);
     for mark in &loaded.marks {
         let at = clock(Duration::from_secs_f64(seconds(mark.time_ns).max(0.0)));
         let _ = writeln!(out, "{:<10}{at}  {}", "mark", clip(&mark.name, style.width.saturating_sub(20)));
     }
+    out += &super::latency::text(&loaded.latencies);
     out
 }
 
@@ -84,7 +85,7 @@ fn runtime(loaded: &Loaded) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-fn cost_text(loaded: &Loaded, cost: &Cost) -> String {
+fn cost_text(cost: &Cost) -> String {
     let duration = seconds(cost.time_ns).max(1e-3);
     let rate =
         |n: u64| if n == 0 { "never".to_owned() } else { format!("every {:.1} s", duration / n as f64) };
@@ -106,7 +107,6 @@ fn cost_text(loaded: &Loaded, cost: &Cost) -> String {
             if n == 1 { "process" } else { "processes" }
         );
     }
-    let _ = loaded;
     text
 }
 
@@ -175,5 +175,6 @@ pub fn json(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>) -> Value
         "cost": cost,
         "processes": loaded.processes,
         "marks": loaded.marks.iter().map(|m| json!({"time_s": seconds(m.time_ns), "name": m.name})).collect::<Vec<_>>(),
+        "latencies": super::latency::json(&loaded.latencies),
     })
 }
