@@ -5,26 +5,17 @@
 //! what they need, breadth first. So the first file of the list whose dynamic symbols define `malloc` is the allocator,
 //! however it came there: `LD_PRELOAD`, `/etc/ld.so.preload`, linked, `patchelf`, or inside of the program itself.
 
+mod kind;
+
 use crate::glibc::{Glibc, LocateError};
 use crate::model::{Allocator, AllocatorKind, Note};
+use kind::{by_texts, kind_of, version_of};
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
 use unbloat_process::{Image, Mapping, Maps, Memory, Pid};
 
 /// More libraries than this are not believed.
 const MAX_LIBRARIES: usize = 10_000;
-
-/// What gives an allocator away, in the order in which it is asked.
-const SIGNS: [(AllocatorKind, &[&str]); 5] = [
-    (AllocatorKind::Jemalloc, &["mallctl", "je_mallctl", "_rjem_mallctl"]),
-    (AllocatorKind::Mimalloc, &["mi_malloc", "mi_version"]),
-    (
-        AllocatorKind::Tcmalloc,
-        &["tc_malloc", "TCMallocInternalMalloc", "MallocExtension_Internal_GetNumericProperty"],
-    ),
-    (AllocatorKind::Glibc, &["gnu_get_libc_version", "__libc_malloc"]),
-    (AllocatorKind::Musl, &["__malloc_donate", "__libc_malloc_impl", "__dls3"]),
-];
 
 /// The allocator of a process, and glibc's malloc if it is there (in use or not).
 #[derive(Debug)]
@@ -105,6 +96,11 @@ fn in_static_program(program: &Image, glibc: Option<&Glibc>) -> Result<Allocator
         let version = version_of(program, &signs);
         return Ok(bare(signs, version, format!("linked into {path}, which has kept its symbols")));
     }
+    let texts = by_texts(program).filter(|_| glibc.is_none());
+    if let Some(kind) = texts {
+        let version = version_of(program, &kind);
+        return Ok(bare(kind, version, format!("linked into {path}, which has its messages")));
+    }
     match glibc {
         Some(glibc) => {
             let evidence = format!("{path} is statically linked and has glibc's main arena in its data");
@@ -119,51 +115,6 @@ fn in_static_program(program: &Image, glibc: Option<&Glibc>) -> Result<Allocator
 
 fn bare(kind: AllocatorKind, version: Option<String>, evidence: String) -> Allocator {
     Allocator { kind, version, evidence, settings: None, arenas: Vec::new() }
-}
-
-fn kind_of(image: &Image) -> AllocatorKind {
-    if image.name().starts_with("ld-musl") || image.name().starts_with("libc.musl") {
-        return AllocatorKind::Musl;
-    }
-    let names: Vec<&str> = SIGNS.iter().flat_map(|(_, signs)| *signs).copied().collect();
-    let found = image.symbols(&names);
-    let has =
-        |signs: &[&str]| names.iter().zip(&found).any(|(name, at)| at.is_some() && signs.contains(name));
-    SIGNS.iter().find(|(_, signs)| has(signs)).map_or(AllocatorKind::Unknown, |(kind, _)| kind.clone())
-}
-
-/// Versions as the libraries carry them in their texts, else as the file's name has it.
-fn version_of(image: &Image, kind: &AllocatorKind) -> Option<String> {
-    let text = |before: &str| {
-        let bytes = image.find_bytes(before.as_bytes(), 24)?;
-        let text = String::from_utf8_lossy(bytes.get(before.len()..)?).into_owned();
-        let version: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-        Some(version).filter(|v| v.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    match kind {
-        AllocatorKind::Tcmalloc => text("gperftools "),
-        AllocatorKind::Jemalloc => jemalloc_version(image),
-        _ => None,
-    }
-    .or_else(|| name_version(&image.path))
-}
-
-/// `JEMALLOC_VERSION`: `5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c`.
-fn jemalloc_version(image: &Image) -> Option<String> {
-    (2..=9).flat_map(|major| (0..=9).map(move |minor| format!("{major}.{minor}."))).find_map(|start| {
-        let bytes = image.find_bytes(start.as_bytes(), 48)?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (version, rest) = text.split_once('-')?;
-        let commit = rest.split_once("-g")?.1;
-        let hexadecimal = commit.chars().take(12).all(|c| c.is_ascii_hexdigit());
-        (version.len() < 10 && hexadecimal).then(|| version.to_owned())
-    })
-}
-
-/// `libmimalloc.so.2.0` → `2.0`.
-fn name_version(path: &Path) -> Option<String> {
-    let (_, version) = path.file_name()?.to_str()?.split_once(".so.")?;
-    version.contains('.').then(|| version.to_owned())
 }
 
 /// The first mapping of each file in the dynamic linker's search order; empty if its list cannot be followed.

@@ -1,6 +1,7 @@
 //! Whole inspections of real processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::path::PathBuf;
 use std::process::Command;
 use unbloat_heap::model::{AllocatorKind, Category, ProcessReport};
 use unbloat_heap::{Options, inspect};
@@ -52,32 +53,63 @@ fn a_large_aligned_block_has_a_mapping_of_its_own() {
     assert_eq!(report.allocator.unwrap().settings.unwrap().mmapped_chunks.unwrap().0, 3);
 }
 
+/// Some library of each allocator, as far as this Debian has it: 11 has no mimalloc.
+fn other_allocators() -> Vec<(AllocatorKind, PathBuf)> {
+    let names: [(AllocatorKind, &[&str]); 3] = [
+        (AllocatorKind::Jemalloc, &["libjemalloc.so.2"]),
+        (AllocatorKind::Mimalloc, &["libmimalloc.so.3", "libmimalloc.so.2.0"]),
+        (AllocatorKind::Tcmalloc, &["libtcmalloc_minimal.so.4"]),
+    ];
+    let found = names.map(|(kind, names)| (kind, names.iter().find_map(|name| system_library(name))));
+    found
+        .into_iter()
+        .filter_map(|(kind, path)| {
+            assert!(path.is_some() || kind == AllocatorKind::Mimalloc, "{kind:?}: run scripts/deps test");
+            Some((kind, path?))
+        })
+        .collect()
+}
+
+/// It is told which allocator holds the program's 16 MB and more, and of which version, which the file's name does not tell.
+fn assert_allocator(target: &Target, kind: &AllocatorKind) {
+    let report = inspected(target);
+    assert_complete(&report);
+    let allocator = report.allocator.as_ref().unwrap();
+    assert_eq!(allocator.kind, *kind, "{allocator:?}");
+    let version = allocator.version.as_deref().unwrap_or_else(|| panic!("{allocator:?}"));
+    assert!(version.contains('.') && !allocator.evidence.contains(version), "{allocator:?}");
+    assert!(report.census.bytes(Category::AllocatorOther) > 15 << 20);
+    assert!(report.census.bytes(Category::MallocLive) < 1 << 20);
+}
+
 #[test]
-fn other_allocators_are_told_by_what_is_mapped() {
+fn other_allocators_are_told_however_they_are_loaded() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
-    for (libraries, kind) in [
-        (&["libjemalloc.so.2"][..], AllocatorKind::Jemalloc),
-        (&["libmimalloc.so.3", "libmimalloc.so.2.0"], AllocatorKind::Mimalloc),
-        (&["libtcmalloc_minimal.so.4"], AllocatorKind::Tcmalloc),
-    ] {
-        let Some(path) = libraries.iter().find_map(|name| system_library(name)) else {
-            // Debian 11 has no mimalloc.
-            assert_eq!(kind, AllocatorKind::Mimalloc, "{libraries:?}: run scripts/deps test");
-            continue;
-        };
-        let target = heap_program(program.command().env("LD_PRELOAD", &path));
-        let report = inspected(&target);
-        assert_complete(&report);
-        let allocator = report.allocator.unwrap();
-        assert_eq!(allocator.kind, kind);
-        assert!(allocator.version.is_some(), "{}", path.display());
-        assert!(report.census.bytes(Category::AllocatorOther) > 15 << 20);
-        assert!(report.census.bytes(Category::MallocLive) < 1 << 20);
+    for (kind, path) in other_allocators() {
+        assert_allocator(&heap_program(program.command().env("LD_PRELOAD", &path)), &kind);
+        let linked = Program::build(Compiler::System, c_program("heap"), &[path.to_str().unwrap()]);
+        assert_allocator(&heap_program(&mut linked.command()), &kind);
 
         // The environment alone proves nothing.
         let target = heap_program(program.command().env("UNRELATED", &path));
         assert_eq!(inspected(&target).allocator.unwrap().kind, AllocatorKind::Glibc);
     }
+}
+
+/// Linked into the program itself, whose own symbols are stripped.
+#[test]
+fn a_jemalloc_linked_into_the_program() {
+    let libraries = ["-l:libjemalloc.a", "-lm", "-ldl"];
+    let program = Program::build(Compiler::System, c_program("heap"), &libraries);
+    assert_allocator(&heap_program(&mut program.command()), &AllocatorKind::Jemalloc);
+
+    // Without any library; the other program calls functions that only glibc's malloc has.
+    let program = Program::build(Compiler::Static, c_program("idle"), &libraries);
+    let report = inspected(&Target::start_ready(&mut program.command()));
+    assert_complete(&report);
+    let allocator = report.allocator.unwrap();
+    assert_eq!((&allocator.kind, report.notes), (&AllocatorKind::Jemalloc, vec![]));
+    assert!(allocator.version.is_some_and(|version| version.starts_with("5.")));
 }
 
 #[test]
