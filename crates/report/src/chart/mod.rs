@@ -121,13 +121,16 @@ pub struct VerticalMark {
 }
 
 impl Chart {
-    /// The range of x over all series; `None` for an empty chart.
+    /// The range of x over all series, and the marks: one may lie before the first sample, it names the start. `None`
+    /// for an empty chart.
     #[must_use]
     pub fn x_range(&self) -> Option<(f64, f64)> {
         let xs = self.panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points).map(|&(x, _)| x);
-        xs.fold(None, |range, x| {
+        let marks = self.marks.iter().map(|mark| mark.x);
+        let range = xs.fold(None, |range, x| {
             range.map_or(Some((x, x)), |(low, high): (f64, f64)| Some((low.min(x), high.max(x))))
-        })
+        });
+        range.map(|range| marks.fold(range, |(low, high), x| (low.min(x), high.max(x))))
     }
 }
 

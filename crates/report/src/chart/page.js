@@ -62,7 +62,9 @@
   };
 
   const all = chart.panels.flatMap((panel) => panel.series);
-  const extent = all.reduce((r, s) => s.x.length ? [Math.min(r[0], s.x[0]), Math.max(r[1], s.x[s.x.length - 1])] : r, [Infinity, -Infinity]);
+  // A mark may lie before the first sample: it names the start.
+  const extent = all.map((s) => s.x).concat(all.some((s) => s.x.length) ? [chart.marks.map((mark) => mark.x)] : [])
+    .reduce((r, xs) => xs.length ? [Math.min(r[0], xs[0]), Math.max(r[1], xs[xs.length - 1])] : r, [Infinity, -Infinity]);
   const color = (series) => (isDark ? series.dark : series.light);
 
   // Index of the last point at or before x.
@@ -99,19 +101,24 @@
   element("div", { class: "hint", text: "Move over the chart for values. Drag to zoom, double-click for the whole range. Click a name to hide it, double-click to see it alone." }, root);
 
   const names = [...new Map(all.map((series) => [series.name, series])).values()];
+  // Made once: an entry that is pressed keeps the keyboard's focus.
+  const entries = names.map((series) => {
+    const entry = element("button", { type: "button" }, legend), swatch = element("i", {}, entry);
+    entry.append(series.name);
+    entry.addEventListener("click", () => { hidden.has(series.name) ? hidden.delete(series.name) : hidden.add(series.name); draw(); });
+    entry.addEventListener("dblclick", () => {
+      const alone = names.every((other) => other === series || hidden.has(other.name));
+      hidden.clear();
+      if (!alone) names.forEach((other) => other !== series && hidden.add(other.name));
+      draw();
+    });
+    return { series, entry, swatch };
+  });
   const drawLegend = () => {
-    legend.replaceChildren();
-    for (const series of names) {
-      const entry = element("button", { type: "button", class: hidden.has(series.name) ? "off" : "", "aria-pressed": !hidden.has(series.name) }, legend);
-      element("i", { style: "background:" + color(series) }, entry);
-      entry.append(series.name);
-      entry.addEventListener("click", () => { hidden.has(series.name) ? hidden.delete(series.name) : hidden.add(series.name); draw(); });
-      entry.addEventListener("dblclick", () => {
-        const alone = names.every((other) => other === series || hidden.has(other.name));
-        hidden.clear();
-        if (!alone) names.forEach((other) => other !== series && hidden.add(other.name));
-        draw();
-      });
+    for (const { series, entry, swatch } of entries) {
+      entry.className = hidden.has(series.name) ? "off" : "";
+      entry.setAttribute("aria-pressed", !hidden.has(series.name));
+      swatch.style.background = color(series);
     }
   };
 
@@ -243,7 +250,7 @@
     }
     tip.style.display = "block";
     const box = root.getBoundingClientRect(), right = event.clientX - box.left + 18;
-    tip.style.left = (right + tip.offsetWidth > box.width ? right - tip.offsetWidth - 36 : right) + "px";
+    tip.style.left = Math.max(0, right + tip.offsetWidth > box.width ? right - tip.offsetWidth - 36 : right) + "px";
     tip.style.top = Math.max(0, event.clientY - box.top - tip.offsetHeight / 2) + "px";
   };
 
