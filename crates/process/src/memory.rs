@@ -104,6 +104,14 @@ impl LiveMemory {
         Ok(LiveMemory { pid, pages, file })
     }
 
+    /// The page tables of a process whose memory may not be read: they tell what is resident, and any reading fails.
+    ///
+    /// # Errors
+    /// The process is gone, or not even they may be read.
+    pub fn tables_only(pid: Pid) -> Result<Self> {
+        Ok(LiveMemory { pid, pages: crate::PageMap::of(pid)?, file: None })
+    }
+
     /// Whose memory it is.
     #[must_use]
     pub fn pid(&self) -> Pid {

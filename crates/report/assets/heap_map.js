@@ -383,15 +383,16 @@
   button.hidden = false;
   button.onclick = () => show(root.dataset.theme === "dark" ? "light" : "dark");
 
-  // A map is unpacked when it first comes into view: a tree has one for each process.
+  // A map is unpacked when it first comes into view, or is printed: a tree has one for each process.
+  const folded = new Set(document.querySelectorAll(".map"));
+  const unpackMap = (element) => {
+    visible.unobserve(element);
+    if (folded.delete(element)) maps.push(new HeapMap(element));
+  };
   const visible = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      visible.unobserve(target);
-      maps.push(new HeapMap(target));
-    }
+    entries.filter((entry) => entry.isIntersecting).forEach((entry) => unpackMap(entry.target));
   });
-  document.querySelectorAll(".map").forEach((element) => visible.observe(element));
+  folded.forEach((element) => visible.observe(element));
   document.querySelectorAll('a[href^="#p"]').forEach((link) => {
     link.addEventListener("click", () => { document.querySelector(link.getAttribute("href")).open = true; });
   });
@@ -400,6 +401,7 @@
   addEventListener("beforeprint", () => {
     screen = root.dataset.theme;
     root.dataset.theme = "light";
+    [...folded].filter((element) => element.offsetWidth).forEach(unpackMap);
     maps.forEach((map) => map.print(true));
   });
   addEventListener("afterprint", () => {

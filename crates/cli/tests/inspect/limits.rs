@@ -115,6 +115,47 @@ fn a_container_without_the_capability() {
     assert_refused(&output);
 }
 
+/// Mappings readable, memory not: `CAP_PERFMON` gives that since Linux 6.13 (`may_access_mm`, kernel/fork.c), and Yama to
+/// the same user. Both for a process alone and for one whose pages are shared with its children.
+#[test]
+#[allow(clippy::print_stdout)] // a limit of the system is worth a line
+fn a_process_of_which_only_the_mappings_may_be_read() {
+    if !is_root() {
+        return;
+    }
+    let program = Program::build(Compiler::System, c_program("heap"), &[]);
+    let mut forked = Target::start_ready(program.command().args(["3", "5000", "3000", "3", "2"]));
+    // The child goes with its parent: it waits for a signal that the kernel sends when its parent ends.
+    forked.ask("fork");
+    for target in [script(), forked] {
+        let mut limited = Command::new("setpriv");
+        limited.args(["--bounding-set=-sys_ptrace", "--inh-caps=-all"]);
+        let pid = target.pid().to_string();
+        let may_read = |file: &str| {
+            let mut command = Command::new("setpriv");
+            command.args(limited.get_args()).args(["head", "-c1"]).arg(format!("/proc/{pid}/{file}"));
+            !command.output().unwrap().stdout.is_empty()
+        };
+        let mappings = may_read("maps");
+        limited.args([BINARY, "inspect", "--no-children", "--json", &pid]);
+        let output = limited.output().unwrap();
+        if !mappings {
+            println!("without CAP_SYS_PTRACE this system does not tell the mappings either");
+            assert_refused(&output);
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1));
+        let process = only(&output);
+        assert_eq!(notes(&process)[0], "not-permitted", "{process}");
+        assert!(!notes(&process).contains(&"counters-only"), "{process}");
+        assert_eq!(process["unattributed_bytes"], 0, "{process}");
+        assert_eq!(category(&process, "not_readable"), 0, "{process}");
+        assert!(category(&process, "libraries_shared") > 1 << 20, "{process}");
+        assert!(category(&process, "other_anonymous") > 1 << 20, "{process}");
+        assert_eq!((&process["allocator"], &process["ruby"]), (&Value::Null, &Value::Null));
+    }
+}
+
 /// The binary where everybody may run it.
 fn reachable_copy(directory: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;

@@ -13,7 +13,7 @@ impl Inspection<'_> {
     pub(super) fn refused(&mut self, refusal: &Error, status: &Status) -> Result<()> {
         self.start_over(refusal);
         let mappings = Maps::of(self.pid).and_then(|maps| {
-            let memory = LiveMemory::of(self.pid)?;
+            let memory = LiveMemory::tables_only(self.pid)?;
             self.mappings_only(&memory, &maps)
         });
         match mappings {

@@ -320,11 +320,7 @@ fn push_ruby(out: &mut String, ruby: &RubyHeap, style: &Style) {
     if let Some(share) = ruby.page_use() {
         facts.push(format!("eden pages / sorted length: {share:.2}"));
     }
-    facts.push(format!(
-        "compaction could empty {} pages ({})",
-        thousands(ruby.compactable_pages),
-        Iec(ruby.compactable_pages * ruby.page_bytes)
-    ));
+    facts.push(words::compactable(ruby));
     out.push_str(&wrap(&facts.join(" · "), style.width, 2));
     let mut objects = ruby.objects.clone();
     objects.sort_by_key(|&(_, n)| std::cmp::Reverse(n));

@@ -1,8 +1,8 @@
 //! What the categories of a census are called for people, and which belong together.
 
-use crate::style::Ink;
+use crate::style::{Ink, thousands};
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Category, Census, Runtime, Settings};
+use unbloat_heap::model::{Category, Census, RubyHeap, Runtime, Settings};
 
 /// The group of a census table in which a category stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,6 +200,13 @@ pub(super) fn settings(settings: &Settings) -> Option<String> {
     .flatten()
     .collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// What compaction could do.
+pub(super) fn compactable(ruby: &RubyHeap) -> String {
+    let pages = ruby.compactable_pages;
+    let bytes = Iec(pages * ruby.page_bytes);
+    format!("compaction could empty {} page{} ({bytes})", thousands(pages), if pages == 1 { "" } else { "s" })
 }
 
 /// What the runtime of a process has done.

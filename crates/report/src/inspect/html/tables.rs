@@ -55,15 +55,14 @@ pub(super) fn census(out: &mut String, process: &ProcessReport) -> fmt::Result {
 pub(super) fn ruby(out: &mut String, ruby: &RubyHeap) -> fmt::Result {
     write!(
         out,
-        "<div><h3>Ruby heap</h3><p class=\"quiet\">Ruby {} · {} pages of {} · {} slots · compaction could empty {} \
-         pages ({})</p><table><thead><tr><th>slot</th><th>pages</th><th>live</th><th>free</th><th>live</th></tr>\
+        "<div><h3>Ruby heap</h3><p class=\"quiet\">Ruby {} · {} pages of {} · {} slots · {}</p>\
+         <table><thead><tr><th>slot</th><th>pages</th><th>live</th><th>free</th><th>live</th></tr>\
          </thead><tbody>",
         escape(&ruby.version),
         thousands(ruby.pages()),
         Iec(ruby.page_bytes),
         thousands(ruby.slots()),
-        thousands(ruby.compactable_pages),
-        Iec(ruby.compactable_pages * ruby.page_bytes)
+        words::compactable(ruby),
     )?;
     for pool in &ruby.pools {
         write!(
