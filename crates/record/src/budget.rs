@@ -1,9 +1,9 @@
 //! How often PSS and the census may be taken.
 //!
-//! Both cost CPU in proportion to the target's size, which nobody knows beforehand. So each has an account that fills
-//! with time and from which every reading is paid at what it did cost, afterwards: a reading may be taken while the
-//! account is not in debt. The two share what the budget leaves after the cheap samples; what one does not need, because
-//! it is not wanted more often, the other gets.
+//! Both cost CPU in proportion to the target's size. So each has an account that fills with time, and a reading is taken
+//! when the account holds what it will probably cost: what the last one did, and more for what the target has grown by
+//! since. It is paid at what it did cost. The two share what the budget leaves after the cheap samples; what one does
+//! not need, because it is not wanted more often, the other gets.
 
 use std::time::Duration;
 
@@ -16,18 +16,16 @@ pub enum Work {
     Census,
 }
 
-/// CPU seconds that an account holds at most: what was saved up in quiet times must not come out as one long burst.
+/// CPU seconds that an account holds beyond what its next reading needs: what was saved up in quiet times must not come
+/// out as one long burst.
 const MOST: f64 = 0.05;
 
-/// About what the census of one GiB costs on a machine of 2023, in CPU seconds: only for the first.
+/// About what a reading of one GiB costs on a machine of 2023, in CPU seconds, for memory that was not read before.
+const PSS_S_A_GIB: f64 = 0.02;
 const CENSUS_S_A_GIB: f64 = 0.4;
 
 /// How long after the start the first census is taken, when it is cheap.
 const FIRST_CENSUS: Duration = Duration::from_millis(500);
-
-/// How long the first reading waits at most for its account to fill. PSS costs an eighth of a census and does not wait.
-const PSS_PATIENCE: Duration = Duration::ZERO;
-const CENSUS_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The least share of the budget that PSS and census have, if the cheap samples alone use it up.
 const LEAST_SHARE: f64 = 0.25;
@@ -37,6 +35,8 @@ const LEAST_SHARE: f64 = 0.25;
 pub struct Budget {
     /// CPU seconds a second.
     rate: f64,
+    /// Resident bytes of the tree.
+    size: u64,
     pss: Account,
     census: Account,
 }
@@ -46,27 +46,25 @@ struct Account {
     interval: Duration,
     since_last: Duration,
     balance: f64,
-    first: First,
-}
-
-/// What is known of the first reading before it is taken.
-#[derive(Debug, Clone, Copy)]
-enum First {
-    /// It is still to be taken: expected to cost so many seconds, for which is saved up for so long at most.
-    Awaited { expected: f64, patience: Duration },
-    /// It is taken; this much of its cost is paid already.
-    Taken { paid: f64 },
+    /// What bytes not read before cost, in seconds a GiB.
+    a_gib: f64,
+    /// The last reading: its cost, and the bytes that it read.
+    last: (f64, u64),
 }
 
 impl Account {
-    fn new(interval: Duration, patience: Duration) -> Self {
-        let first = First::Awaited { expected: 0.0, patience };
-        Account { interval, since_last: interval, balance: MOST, first }
+    fn new(interval: Duration, a_gib: f64) -> Self {
+        Account { interval, since_last: interval, balance: MOST, a_gib, last: (0.0, 0) }
     }
 
-    fn is_due(&self) -> bool {
-        let Some(over) = self.since_last.checked_sub(self.interval) else { return false };
-        self.balance > 0.0 || matches!(self.first, First::Awaited { patience, .. } if over >= patience)
+    /// CPU seconds that the next reading will probably cost.
+    fn expected(&self, size: u64) -> f64 {
+        let (cost, read) = self.last;
+        cost + size.saturating_sub(read) as f64 / f64::from(1 << 30) * self.a_gib
+    }
+
+    fn is_due(&self, size: u64) -> bool {
+        self.since_last >= self.interval && self.balance > 0.0 && self.balance >= self.expected(size)
     }
 
     /// In intervals.
@@ -75,9 +73,9 @@ impl Account {
     }
 
     /// Pays in; returns what the account does not take.
-    fn pay_in(&mut self, seconds: f64) -> f64 {
+    fn pay_in(&mut self, seconds: f64, size: u64) -> f64 {
         let after = self.balance + seconds;
-        self.balance = after.min(MOST);
+        self.balance = after.min(MOST.max(self.expected(size)));
         after - self.balance
     }
 }
@@ -86,28 +84,25 @@ impl Budget {
     /// `rate` in CPU seconds a second (0.02 is 2 % of one core); the intervals are the shortest that are wanted.
     #[must_use]
     pub fn new(rate: f64, pss_interval: Duration, census_interval: Duration) -> Self {
-        let mut census = Account::new(census_interval, CENSUS_PATIENCE);
+        let mut census = Account::new(census_interval, CENSUS_S_A_GIB);
         // The first census comes a moment after the first PSS: it takes longer, and servers are still starting.
         census.since_last = census_interval.saturating_sub(FIRST_CENSUS);
-        Budget { rate, pss: Account::new(pss_interval, PSS_PATIENCE), census }
+        Budget { rate, size: 0, pss: Account::new(pss_interval, PSS_S_A_GIB), census }
     }
 
-    /// The first census will be of so many resident bytes. It is saved up for while patience lasts, as every later one is
-    /// paid for afterwards. What it really costs is settled then.
-    pub fn expect(&mut self, rss_bytes: u64) {
-        if let First::Awaited { expected, .. } = &mut self.census.first {
-            *expected = rss_bytes as f64 / f64::from(1 << 30) * CENSUS_S_A_GIB;
-            self.census.balance -= *expected;
-        }
+    /// The tree has so many resident bytes now.
+    pub fn resize(&mut self, rss_bytes: u64) {
+        self.size = rss_bytes;
     }
 
     /// Time has passed in which everything else has used `other_cpu_s` of CPU.
     pub fn pass(&mut self, elapsed: Duration, other_cpu_s: f64) {
+        let size = self.size;
         let all = self.rate * elapsed.as_secs_f64();
         let left = (all - other_cpu_s).max(all * LEAST_SHARE);
-        let over = self.pss.pay_in(left / 2.0);
-        let over = self.census.pay_in(left / 2.0 + over);
-        self.pss.pay_in(over);
+        let over = self.pss.pay_in(left / 2.0, size);
+        let over = self.census.pay_in(left / 2.0 + over, size);
+        self.pss.pay_in(over, size);
         self.pss.since_last += elapsed;
         self.census.since_last += elapsed;
     }
@@ -119,7 +114,7 @@ impl Budget {
         if self.rate <= 0.0 {
             return None;
         }
-        match (self.census.is_due(), self.pss.is_due()) {
+        match (self.census.is_due(self.size), self.pss.is_due(self.size)) {
             (true, true) if self.pss.waited() > self.census.waited() + 1.0 => Some(Work::Pss),
             (true, _) => Some(Work::Census),
             (_, true) => Some(Work::Pss),
@@ -129,21 +124,15 @@ impl Budget {
 
     /// A reading is being taken: the next is due an interval from now.
     pub fn begin(&mut self, work: Work) {
-        let account = self.account(work);
-        account.since_last = Duration::ZERO;
-        if let First::Awaited { expected, .. } = account.first {
-            account.first = First::Taken { paid: expected };
-        }
+        self.account(work).since_last = Duration::ZERO;
     }
 
     /// A reading has been taken and has cost that much.
     pub fn spend(&mut self, work: Work, cpu_s: f64) {
+        let size = self.size;
         let account = self.account(work);
-        let paid = match &mut account.first {
-            First::Taken { paid } => std::mem::take(paid),
-            First::Awaited { .. } => 0.0,
-        };
-        account.balance -= cpu_s - paid;
+        account.balance -= cpu_s;
+        account.last = (cpu_s, size);
     }
 
     fn account(&mut self, work: Work) -> &mut Account {
@@ -231,42 +220,56 @@ mod tests {
         assert!(cpu / 3600.0 < 0.0205 + 1.0 / 3600.0);
     }
 
-    /// Runs until so many seconds have passed; returns when PSS and censuses were taken, and the CPU of all.
-    fn run(budget: &mut Budget, seconds: u32, costs: (f64, f64)) -> (Vec<u32>, Vec<u32>, f64) {
+    /// Ten minutes of a tree of this size, whose readings cost as much as expected; at no moment has more been spent than the
+    /// budget and what the accounts start with. Returns when PSS and censuses were taken, in tenths of a second.
+    fn ten_minutes(size: u64) -> (Vec<u32>, Vec<u32>) {
+        let (mut budget, gib) = (budget(), size as f64 / f64::from(1 << 30));
+        budget.resize(size);
         let (mut pss, mut census, mut cpu) = (Vec::new(), Vec::new(), 0.0);
-        for tick in 0..seconds * 10 {
+        for tick in 0..6000 {
             budget.pass(TICK, 0.0);
             let Some(work) = budget.due() else { continue };
             let (times, cost) = match work {
-                Work::Pss => (&mut pss, costs.0),
-                Work::Census => (&mut census, costs.1),
+                Work::Pss => (&mut pss, PSS_S_A_GIB * gib),
+                Work::Census => (&mut census, CENSUS_S_A_GIB * gib),
             };
             times.push(tick);
             cpu += cost;
             budget.begin(work);
             budget.spend(work, cost);
+            let allowed = 2.0 * MOST + 0.02 * f64::from(tick + 1) / 10.0;
+            assert!(cpu <= allowed + 1e-9, "{cpu} s of {allowed} s spent after {tick} ticks");
         }
-        (pss, census, cpu)
+        (pss, census)
     }
 
     #[test]
-    fn a_large_tree_has_its_first_looks_early_and_pays_for_them() {
-        let mut budget = budget();
-        budget.expect(4 << 30);
-        let (pss, census, cpu) = run(&mut budget, 600, (0.2, 1.6));
-        assert_eq!(pss[0], 0);
-        assert!((140..=160).contains(&census[0]), "{census:?} in tenths of a second");
-        assert!(census[1] > 1500, "{census:?}: the first is paid before the second");
-        assert!(cpu / 600.0 < 0.0205 + 1.6 / 600.0, "{cpu} s: all is paid but the last");
-        assert_eq!(Budget { rate: 0.0, ..budget }.due(), None);
+    fn the_readings_of_a_large_tree_are_saved_up_for() {
+        let (pss, census) = ten_minutes(4 << 30);
+        assert!(pss[0] < 50 && pss.len() > 60, "{pss:?}");
+        assert!(census.len() >= 3, "{census:?}");
+        assert_eq!(Budget { rate: 0.0, ..budget() }.due(), None);
     }
 
     #[test]
     fn half_a_minute_of_a_process_of_400_mb_has_both() {
+        let (pss, census) = ten_minutes(400 << 20);
+        assert_eq!(pss[0], 0);
+        assert!(census[0] < 200, "{census:?}");
+    }
+
+    #[test]
+    fn a_tree_that_grows_after_its_first_census_is_not_mistaken_for_a_small_one() {
         let mut budget = budget();
-        budget.expect(400 << 20);
-        let (pss, census, cpu) = run(&mut budget, 30, (0.02, 0.16));
-        assert!(pss.len() > 5 && !census.is_empty() && cpu < 0.02 * 30.0 + 0.2, "{pss:?} {census:?} {cpu}");
+        budget.resize(1 << 20);
+        budget.pass(TICK * 10, 0.0);
+        for work in [Work::Pss, Work::Census] {
+            budget.begin(work);
+            budget.spend(work, 0.001);
+        }
+        budget.resize(4 << 30);
+        budget.pass(Duration::from_secs(20), 0.0);
+        assert_eq!(budget.due(), Some(Work::Pss), "a census of 4 GiB is not affordable yet");
     }
 
     #[test]

@@ -407,9 +407,7 @@ impl<'a> Session<'a> {
             self.pending.push(Op::Clock(moment.monotonic_ns - self.started_ns, moment.wall_ns));
         }
         let totals = self.tree.look(time_ns, &mut self.pending);
-        if self.schedule.taken == 1 {
-            self.budget.expect(totals.rss_bytes);
-        }
+        self.budget.resize(totals.rss_bytes);
         self.progress.look(now - self.started, totals, &self.tree.members);
     }
 
@@ -419,17 +417,14 @@ impl<'a> Session<'a> {
         if let Some(done) = self.deep.done() {
             self.take_in(done);
         }
+        // What the work in hand has used so far is not known before it is done: the account of that time waits for it.
+        if self.deep.is_busy() {
+            return;
+        }
         let elapsed = now - std::mem::replace(&mut self.passed, now);
-        // What the work in hand has used so far is not known before it is done: everything else waits for that too.
-        let other = if self.deep.is_busy() {
-            0.0
-        } else {
-            let other_cpu_s = own_cpu_s() - self.deep_cpu_s;
-            other_cpu_s - std::mem::replace(&mut self.other_cpu_s, other_cpu_s)
-        };
-        self.budget.pass(elapsed, other);
-        let Some(work) = self.budget.due().filter(|_| !self.deep.is_busy() && !self.tree.members.is_empty())
-        else {
+        let other_cpu_s = own_cpu_s() - self.deep_cpu_s;
+        self.budget.pass(elapsed, other_cpu_s - std::mem::replace(&mut self.other_cpu_s, other_cpu_s));
+        let Some(work) = self.budget.due().filter(|_| !self.tree.members.is_empty()) else {
             return;
         };
         self.budget.begin(work);
