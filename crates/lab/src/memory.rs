@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unbloat_heap::model::{AllocatorKind, ProcessReport};
 use unbloat_heap::{Options, inspect};
-use unbloat_process::Pid;
 use unbloat_process::stat::Stat;
-use unbloat_process::status::{Rollup, command};
+use unbloat_process::status::command;
 use unbloat_process::tree::Tree;
 use unbloat_process::watch::ticks_per_second;
+use unbloat_process::{Pid, Rollup};
 use unbloat_store::{CategoryBytes, NewProcess, ProcessId, RunId, Sample, Writer};
 
 /// Share of one core that sampling may take: half of the 1 % of a machine with two cores that the harness may.

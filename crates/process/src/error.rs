@@ -104,4 +104,9 @@ impl Error {
             _ => Error::Io { pid, what, source },
         }
     }
+
+    /// A file of `/proc` that is not as documented, and what was in it.
+    pub(crate) fn malformed(pid: Pid, what: &'static str, text: &[u8]) -> Self {
+        Error::Malformed { pid, what, line: String::from_utf8_lossy(text).trim_end().to_owned() }
+    }
 }

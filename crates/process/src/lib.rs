@@ -7,7 +7,8 @@
 //! | module | concept |
 //! |---|---|
 //! | [`pid`] | a process's number |
-//! | [`status`] | what the kernel counts of it: kind, RSS, PSS, USS |
+//! | [`status`] | its kind, parent, name, RSS |
+//! | [`rollup`] | its PSS, USS and swap |
 //! | [`tree`] | which processes exist, and who is whose parent |
 //! | [`mod@threads`] | its threads |
 //! | [`stop`] | stopping them for a moment |
@@ -15,8 +16,8 @@
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
 //! | [`environment`] | what a process was started with |
-//! | [`stat`] | `/proc/PID/stat` and `smaps_rollup`, parsed |
-//! | [`watch`] | reading them again and again, cheaply |
+//! | [`stat`] | `/proc/PID/stat`, parsed |
+//! | [`watch`] | reading the same files again and again, cheaply |
 //! | [`events`] | every fork, exec and exit, from the kernel |
 //! | [`cgroup`] | the memory of a control group |
 //! | [`keeper`] | starting a command of which nothing is left behind |
@@ -45,6 +46,7 @@ pub mod pid;
 #[cfg(target_arch = "x86_64")]
 pub mod remote;
 pub mod resident;
+pub mod rollup;
 pub mod signal;
 pub mod stat;
 pub mod status;
@@ -63,8 +65,9 @@ pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
 pub use resident::ResidentOnly;
+pub use rollup::{Backed, Rollup};
 pub use stat::Stat;
-pub use status::{Backed, Kind, Rollup, Status};
+pub use status::{Kind, Status};
 pub use stop::Stopped;
 pub use synthetic::SyntheticMemory;
 pub use threads::{Thread, threads};

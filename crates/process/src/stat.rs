@@ -1,7 +1,7 @@
-//! `/proc/PID/stat` and `/proc/PID/smaps_rollup`: what a process uses, as cheaply as the kernel gives it.
+//! `/proc/PID/stat`: what a process uses, as cheaply as the kernel gives it.
 //!
-//! Formats: `Documentation/filesystems/proc.rst` (table 1-4 for `stat`) and proc_pid_stat(5). Parsed by hand: a
-//! recorder reads these files hundreds of times a second.
+//! Format: `Documentation/filesystems/proc.rst` (table 1-4) and proc_pid_stat(5). Parsed by hand: a recorder reads this
+//! file hundreds of times a second.
 
 use crate::Pid;
 
@@ -86,49 +86,9 @@ impl Stat {
     }
 }
 
-/// What a recorder keeps of `/proc/PID/smaps_rollup`, read without allocating ([`crate::Rollup`] has the rest).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sums {
-    /// Resident bytes, counted page by page.
-    pub rss_bytes: u64,
-    /// Resident bytes, each page divided by the number of processes that map it.
-    pub pss_bytes: u64,
-    /// Bytes that only this process has. Pages of hugetlbfs are in none of these.
-    pub uss_bytes: u64,
-    /// Swapped-out bytes.
-    pub swap_bytes: u64,
-}
-
-impl Sums {
-    /// Takes the contents of the file apart. `None` when it has no `Pss`: a process without memory (a zombie), or
-    /// an unexpected form.
-    #[must_use]
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let mut rollup = Sums::default();
-        let mut found = false;
-        for line in text.split(|&b| b == b'\n') {
-            let Some(colon) = line.iter().position(|&b| b == b':') else { continue };
-            let (key, rest) = line.split_at(colon);
-            let target = match key {
-                b"Rss" => &mut rollup.rss_bytes,
-                b"Pss" => {
-                    found = true;
-                    &mut rollup.pss_bytes
-                }
-                b"Private_Clean" | b"Private_Dirty" => &mut rollup.uss_bytes,
-                b"Swap" => &mut rollup.swap_bytes,
-                _ => continue,
-            };
-            let value = rest.get(1..)?.trim_ascii().strip_suffix(b" kB")?;
-            *target = target.saturating_add(u64::try_from(number(value)?).ok()?.saturating_mul(1024));
-        }
-        found.then_some(rollup)
-    }
-}
-
 /// A decimal number, surrounded by blanks perhaps. What does not fit is `None`, save for values of 2^63 and more
 /// (field 25 of an unlimited process), which no caller reads.
-fn number(text: &[u8]) -> Option<i64> {
+pub(crate) fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }
 
@@ -165,20 +125,10 @@ mod tests {
         assert_eq!(stat, expected);
     }
 
-    #[test]
-    fn a_rollup_sums_private_pages() {
-        let text = b"5581-7ffe ---p 00000000 00:00 0      [rollup]\nRss:   1760 kB\nPss:   350 kB\nPss_Dirty: 112 kB\n\
-            Shared_Clean: 1 kB\nPrivate_Clean:  72 kB\nPrivate_Dirty:  112 kB\nSwap:  8 kB\nSwapPss: 4 kB\n";
-        let expected =
-            Sums { rss_bytes: 1760 << 10, pss_bytes: 350 << 10, uss_bytes: 184 << 10, swap_bytes: 8 << 10 };
-        assert_eq!(Sums::parse(text), Some(expected));
-        assert_eq!(Sums::parse(b""), None);
-    }
-
     proptest! {
         #[test]
         fn no_bytes_do_harm(text in proptest::collection::vec(any::<u8>(), 0..300), cut in 0..LINE.len()) {
-            let _ = (Stat::parse(&text), Sums::parse(&text), Stat::parse(&LINE[..cut]));
+            let _ = (Stat::parse(&text), Stat::parse(&LINE[..cut]));
         }
     }
 }

@@ -1,10 +1,12 @@
-//! What the kernel counts of a process: `/proc/PID/status`, `/proc/PID/stat` and `/proc/PID/smaps_rollup`
-//! (`Documentation/filesystems/proc.rst`, sections 1.1 and 1.14).
+//! What the kernel says of a process in `/proc/PID/status` (`Documentation/filesystems/proc.rst`, section 1.1), and its
+//! name.
 //!
 //! **Which RSS is true**: from Linux 6.2 to 6.16 `VmRSS` is the sum of per-CPU counters read without their remainders
-//! and may be off by some 100 KiB a core; since 6.17 it is exact again. `Rss` of `smaps_rollup` walks the page tables and
+//! and may be off by some 100 KiB a core; since 6.17 it is exact again. `Rss` of `smaps_rollup` ([`crate::rollup`]) walks the page tables and
 //! is exact at the moment of the walk, but costs about 30 ms for each GiB. Both leave the shared zero page out.
 
+use crate::rollup::Backed;
+use crate::watch::ProcFs;
 use crate::{Error, Pid, Result};
 
 /// What kind of process it is, as far as that decides what can be told about it.
@@ -117,76 +119,13 @@ fn kernel_thread(stat: &str) -> bool {
     after_name.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0) & KERNEL_THREAD != 0
 }
 
-/// `/proc/PID/smaps_rollup`: sums over all mappings, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rollup {
-    /// Resident.
-    pub rss_bytes: u64,
-    /// Proportional: a page that n processes have counts 1/n.
-    pub pss_bytes: u64,
-    /// Unique: pages that nobody else has.
-    pub uss_bytes: u64,
-    /// Swapped out.
-    pub swap_bytes: u64,
-    /// Resident anonymous memory.
-    pub anonymous_bytes: u64,
-    /// Proportional: of anonymous memory, of files, of shared memory. Absent before Linux 5.4.
-    pub pss_parts: Option<Backed>,
-}
-
-/// Resident or proportional bytes by what backs them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Backed {
-    /// Anonymous memory.
-    pub anonymous_bytes: u64,
-    /// Files.
-    pub file_bytes: u64,
-    /// Shared memory.
-    pub shared_memory_bytes: u64,
-}
-
-impl Rollup {
-    /// Reads the sums. The kernel walks all page tables of the process for it.
-    ///
-    /// # Errors
-    /// The process is gone, may not be read, or has no memory (a kernel thread or zombie).
-    pub fn of(pid: Pid) -> Result<Self> {
-        Ok(Self::parse(&read(pid, "smaps_rollup", "the memory counters")?))
-    }
-
-    fn parse(text: &str) -> Self {
-        let known = |name: &str| {
-            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.and_then(|value| kib(value.trim()))
-        };
-        let bytes = |name: &str| known(name).unwrap_or(0);
-        let parts = || {
-            Some(Backed {
-                anonymous_bytes: known("Pss_Anon")?,
-                file_bytes: known("Pss_File")?,
-                shared_memory_bytes: known("Pss_Shmem")?,
-            })
-        };
-        Rollup {
-            anonymous_bytes: bytes("Anonymous"),
-            pss_parts: parts(),
-            rss_bytes: bytes("Rss"),
-            pss_bytes: bytes("Pss"),
-            uss_bytes: bytes("Private_Clean") + bytes("Private_Dirty"),
-            swap_bytes: bytes("Swap"),
-        }
-    }
-}
-
 /// The command line of a process, arguments joined with spaces; the short name in brackets when it has none.
 ///
 /// # Errors
 /// The process is gone.
 pub fn command(pid: Pid) -> Result<String> {
-    let line = std::fs::read(pid.proc("cmdline")).map_err(|e| Error::from_io(pid, "the command line", e))?;
-    let text = String::from_utf8_lossy(&line);
-    let text = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
-    if text.is_empty() { Ok(format!("[{}]", name(pid)?)) } else { Ok(text) }
+    // Who has no command line has a name, and who is gone has neither.
+    ProcFs::default().command(pid).map_or_else(|| Ok(format!("[{}]", name(pid)?)), Ok)
 }
 
 /// The short name of a process or thread (`comm`).
@@ -226,8 +165,6 @@ mod tests {
         assert_eq!(status.parent.0, std::os::unix::process::parent_id() as i32);
         assert!(status.rss_bytes.unwrap() > 1 << 16);
         assert_eq!(status.namespace_pids.first(), Some(&Pid::this()));
-        let rollup = Rollup::of(Pid::this()).unwrap();
-        assert!(rollup.uss_bytes <= rollup.pss_bytes && rollup.pss_bytes <= rollup.rss_bytes);
         assert!(command(Pid::this()).unwrap().contains("unbloat"));
     }
 

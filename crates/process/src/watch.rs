@@ -3,8 +3,7 @@
 //! A file of `/proc/PID` that is kept open belongs to that very process: after its end reads fail with ESRCH, also
 //! when the pid has been given to another. All paths start at a root, so that tests can make up a `/proc`.
 
-use crate::stat::{Stat, Sums};
-use crate::{Error, Pid, Result};
+use crate::{Error, Pid, Result, Rollup, Stat};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -45,7 +44,7 @@ impl ProcFs {
     pub fn stat(&self, pid: Pid) -> Result<Stat> {
         let what = "the state";
         let text = std::fs::read(self.path(pid, "stat")).map_err(|e| Error::from_io(pid, what, e))?;
-        Stat::parse(&text).ok_or_else(|| malformed(pid, "stat", &text))
+        Stat::parse(&text).ok_or_else(|| Error::malformed(pid, "stat", &text))
     }
 
     /// The process that a thread or process number belongs to (`Tgid` of `status`).
@@ -120,7 +119,7 @@ impl Watched {
         if !self.keep_open {
             self.stat = None;
         }
-        Stat::parse(buffer).ok_or_else(|| malformed(self.pid, "stat", buffer))
+        Stat::parse(buffer).ok_or_else(|| Error::malformed(self.pid, "stat", buffer))
     }
 
     /// Reads `smaps_rollup`; `None` for a process that has no memory (any more). The kernel walks the process's pages
@@ -128,7 +127,7 @@ impl Watched {
     ///
     /// # Errors
     /// The process is gone, or we may not look.
-    pub fn rollup(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Sums>> {
+    pub fn rollup(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Rollup>> {
         let read = read(&self.proc, self.pid, "smaps_rollup", &mut self.rollup, buffer);
         if matches!(read, Err(Error::Gone { .. })) {
             // An open file belongs to the address space that execve has replaced meanwhile: open it anew, once.
@@ -144,7 +143,7 @@ impl Watched {
         if !self.keep_open {
             self.rollup = None;
         }
-        Ok(Sums::parse(buffer))
+        Ok(Rollup::parse(buffer))
     }
 }
 
@@ -186,10 +185,6 @@ fn fill(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
     }
     buffer.truncate(length);
     Ok(())
-}
-
-fn malformed(pid: Pid, what: &'static str, text: &[u8]) -> Error {
-    Error::Malformed { pid, what, line: String::from_utf8_lossy(text).trim_end().to_owned() }
 }
 
 /// Raises the soft limit of open files to the hard one, so that a large tree can be watched; returns the limit.

@@ -4,15 +4,15 @@
 
 use crate::budget::Work;
 use crate::census;
+use crate::cpu;
 use crate::ops::Op;
 use crate::tree::sample;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use unbloat_process::stat::Sums;
 use unbloat_process::watch::{ProcFs, Watched, ticks_per_second};
-use unbloat_process::{Error, Pid};
+use unbloat_process::{Error, Pid, Rollup};
 use unbloat_store::{ProcessId, Sample, rows::monotonic_ns};
 
 /// Work to be done on all of these processes.
@@ -113,7 +113,7 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self, job: &Job) -> Done {
-        let (begun_ns, cpu) = (monotonic_ns(), thread_cpu_s());
+        let (begun_ns, cpu_s) = (monotonic_ns(), cpu::of_thread());
         let mut done = Done {
             work: job.work,
             time_ns: begun_ns - self.started_ns,
@@ -128,7 +128,7 @@ impl Worker {
             Work::Pss => self.pss(job, &mut done),
             Work::Census => census::take(job, &mut done),
         }
-        done.cpu_s = thread_cpu_s() - cpu;
+        done.cpu_s = cpu::of_thread() - cpu_s;
         done
     }
 
@@ -161,7 +161,7 @@ impl Worker {
         pid: Pid,
         keep_open: bool,
         done: &mut Done,
-    ) -> unbloat_process::Result<Option<(Sample, Option<Sums>)>> {
+    ) -> unbloat_process::Result<Option<(Sample, Option<Rollup>)>> {
         let watched = self.watched.entry(id).or_insert_with(|| self.proc.watch(pid, keep_open));
         let stat = watched.stat(&mut self.buffer)?;
         if stat.is_dead() {
@@ -182,11 +182,4 @@ impl Worker {
             Err(error) => Err(error),
         }
     }
-}
-
-/// CPU seconds of the calling thread.
-fn thread_cpu_s() -> f64 {
-    use nix::time::{ClockId, clock_gettime};
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(0.0, |t| t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9)
 }

@@ -13,6 +13,7 @@
 //! | [`session`] | a recording from start to end |
 //! | [`schedule`] | when to look |
 //! | `clock` | the wall clock beside the monotonic one |
+//! | `cpu` | the recorder's own CPU time |
 //! | [`budget`] | how often what is dear may be taken |
 //! | `family` | who belongs to the tree |
 //! | `births` | learning who is born into it and who ends |
@@ -26,6 +27,7 @@ mod births;
 pub mod budget;
 mod census;
 mod clock;
+mod cpu;
 mod deep;
 pub mod error;
 mod family;

@@ -7,8 +7,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use unbloat_store::{
-    Batch, CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Result, RunId,
-    Sample, Writer,
+    Batch, CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Result, Sample,
+    Writer,
 };
 
 /// One thing to be written.
@@ -30,7 +30,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    fn write(&self, batch: &Batch<'_>, run: Option<RunId>) -> Result<()> {
+    fn write(&self, batch: &Batch<'_>) -> Result<()> {
         match self {
             Op::Process(id, process) => batch.process_as(*id, process),
             Op::Command(id, command) => batch.process_command(*id, command),
@@ -44,7 +44,7 @@ impl Op {
             Op::Cgroup(row) => batch.cgroup(row),
             Op::Clock(time_ns, wall_ns) => batch.clock(*time_ns, *wall_ns),
             Op::Cost(cost) => batch.cost(cost),
-            Op::Provenance(name, value) => batch.provenance(run, name, value),
+            Op::Provenance(name, value) => batch.provenance(None, name, value),
         }
     }
 }
@@ -61,10 +61,10 @@ const QUEUE: usize = 64;
 
 impl Out {
     /// Starts the thread.
-    pub(crate) fn start(mut writer: Writer, run: Option<RunId>, max_bytes: u64) -> std::io::Result<Self> {
+    pub(crate) fn start(mut writer: Writer, max_bytes: u64) -> std::io::Result<Self> {
         let (queue, ops) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new().name("writer".into()).spawn(move || {
-            let written = write(&mut writer, &ops, run, max_bytes);
+            let written = write(&mut writer, &ops, max_bytes);
             (writer, written)
         })?;
         Ok(Out { queue: Some(queue), thread: Some(thread) })
@@ -82,11 +82,11 @@ impl Out {
     }
 }
 
-fn write(writer: &mut Writer, ops: &Receiver<Vec<Op>>, run: Option<RunId>, max_bytes: u64) -> Result<()> {
+fn write(writer: &mut Writer, ops: &Receiver<Vec<Op>>, max_bytes: u64) -> Result<()> {
     while let Ok(first) = ops.recv() {
         let mut gathered = vec![first];
         gathered.extend(ops.try_iter());
-        writer.batch(|batch| gathered.iter().flatten().try_for_each(|op| op.write(batch, run)))?;
+        writer.batch(|batch| gathered.iter().flatten().try_for_each(|op| op.write(batch)))?;
         writer.keep_below(max_bytes)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
 use unbloat_process::{Error, Pid};
-use unbloat_store::{NewProcess, ProcessId, RunId};
+use unbloat_store::{NewProcess, ProcessId};
 use unheard::Unheard;
 
 /// File descriptors left for everything but watching.
@@ -42,7 +42,6 @@ pub(crate) struct Tree {
     /// Accounts closed in the last seconds without the keeper's word: when, and whose.
     closed: Vec<(i64, Pid)>,
     next: ProcessId,
-    run: Option<RunId>,
     /// Our own process between us and the tree.
     keeper: Option<Pid>,
     /// Start of the recording on `CLOCK_MONOTONIC`.
@@ -62,7 +61,6 @@ impl Tree {
         proc: ProcFs,
         births: Births,
         first: ProcessId,
-        run: Option<RunId>,
         keeper: Option<Pid>,
         started_ns: i64,
     ) -> Self {
@@ -74,7 +72,6 @@ impl Tree {
             early: Vec::new(),
             closed: Vec::new(),
             next: first,
-            run,
             keeper,
             started_ns,
             max_files: unbloat_process::watch::allow_many_files(),
@@ -199,7 +196,7 @@ impl Tree {
         ops.push(Op::Process(
             id,
             NewProcess {
-                run: self.run,
+                run: None,
                 pid: pid.0,
                 start_ticks: stat.as_ref().map(|stat| stat.start_ticks),
                 parent: forked_by.map(|parent| parent.id),

@@ -81,7 +81,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         max_bytes: args.max_size,
         detach: args.detach,
         grace: args.grace,
-        run: None,
         look_around_only: args.look_around,
     };
     let own_terminal = args.command.is_empty() || args.log.is_some();

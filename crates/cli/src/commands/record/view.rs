@@ -57,7 +57,7 @@ impl View {
     }
 
     /// Shows the state; a terminal that cannot be written to is no reason to stop.
-    pub(super) fn show(&mut self, progress: &Progress) -> bool {
+    pub(super) fn show(&mut self, progress: &Progress) {
         self.tell_of_failure(progress);
         let due = |every| self.shown.is_none_or(|shown| shown.elapsed() >= every);
         match self.mode {
@@ -70,10 +70,9 @@ impl View {
                     let _ = writeln!(io::stderr(), "unbloat: {}", live::line(progress));
                 }
             }
-            _ => return true,
+            _ => return,
         }
         self.shown = Some(Instant::now());
-        true
     }
 
     /// Called when the recording is over; the lines stay on the screen.

@@ -1,0 +1,299 @@
+//! A recording from start to end: what is done at each tick of its schedule, and what at its end.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `options` | what a caller says, and is told |
+//! | `supervision` | what ends a recording, and how a command is made to end |
+//! | `readings` | PSS and the census, within the budget |
+//! | `own_cost` | what the recording itself costs |
+
+mod options;
+mod own_cost;
+mod readings;
+mod supervision;
+
+use crate::births::Births;
+use crate::budget::Work;
+use crate::clock::{Moment, WallClock};
+use crate::deep::{Deep, Done};
+use crate::ops::{Op, Out};
+use crate::progress::Progress;
+use crate::schedule::Schedule;
+use crate::tree::Tree;
+use crate::{Error, Result, provenance};
+pub use options::{Options, Outcome, Target};
+use own_cost::OwnCost;
+use readings::Readings;
+use std::time::{Duration, Instant};
+use supervision::{Reason, Supervision};
+use unbloat_process::cgroup::Cgroup;
+use unbloat_process::events::Connector;
+use unbloat_process::keeper::{Keeper, Report};
+use unbloat_process::signal::{self, Requests};
+use unbloat_process::watch::ProcFs;
+use unbloat_process::{Error as ProcessError, Pid};
+use unbloat_store::{CgroupMemory, Writer, rows::monotonic_ns};
+
+/// How much time may lie between a sample and its arrival in the file.
+const FLUSH: Duration = Duration::from_millis(250);
+/// Between two readings of all command lines, which lie in the processes' own memory.
+const COMMANDS: Duration = Duration::from_secs(10);
+/// Between two looks at what hardly changes: the cgroup, own cost.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// Records until the tree has ended, the duration is over or someone asks for the end.
+///
+/// Call it before any thread is started if it is to start a command: see [`Keeper::start`]. `observe` is told of the
+/// state after every look.
+///
+/// # Errors
+/// The command cannot be started, none of the processes exists, or the file cannot be written. A command goes on to its
+/// end even when the file cannot be written any more.
+pub fn record(
+    writer: Writer,
+    target: Target,
+    options: &Options,
+    observe: &mut dyn FnMut(&Progress),
+) -> Result<Outcome> {
+    // Before the command starts, so that its first fork is not missed.
+    let connector = if options.look_around_only { None } else { Connector::open().ok() };
+    let (keeper, roots) = match target {
+        Target::Command(command) => {
+            (Some(Keeper::start(command, options.detach).map_err(Error::Start)?), Vec::new())
+        }
+        Target::Attach(roots) => (None, roots),
+    };
+    signal::survive_file_size_limit();
+    let requests = Requests::take_over().map_err(Error::Start)?;
+    let supervision = Supervision::new(keeper, requests, options);
+    let mut session = Session::new(writer, supervision, &roots, connector, options)?;
+    session.adopt(&roots)?;
+    let reason = session.run(observe);
+    session.finish(reason, observe)
+}
+
+struct Session {
+    out: Out,
+    tree: Tree,
+    readings: Readings,
+    supervision: Supervision,
+    schedule: Schedule,
+    started: Instant,
+    started_ns: i64,
+    /// Not yet handed over to be written.
+    pending: Vec<Op>,
+    flushed: Instant,
+    kept_house: Instant,
+    read_commands: Instant,
+    cgroup: Option<Cgroup>,
+    wall_clock: WallClock,
+    own_cost: OwnCost,
+    progress: Progress,
+}
+
+impl Session {
+    fn new(
+        writer: Writer,
+        supervision: Supervision,
+        roots: &[Pid],
+        connector: Option<Connector>,
+        options: &Options,
+    ) -> Result<Self> {
+        let proc = ProcFs::default();
+        let started_ns = writer.recording().started_monotonic_ns;
+        let started = Moment { monotonic_ns: started_ns, wall_ns: writer.recording().started_wall_ns };
+        let first = writer.next_process()?;
+        let keeper_pid = supervision.keeper_pid();
+        let births = Births::new(proc.clone(), keeper_pid, roots, connector).map_err(Error::Start)?;
+        let pending = described(options, births.hears_all());
+        let own_cost = OwnCost::new();
+        let now = Instant::now();
+        Ok(Session {
+            out: Out::start(writer, options.max_bytes).map_err(Error::Start)?,
+            tree: Tree::new(proc.clone(), births, first, keeper_pid, started_ns),
+            readings: Readings::new(Deep::start(proc, started_ns).map_err(Error::Start)?, options),
+            supervision,
+            schedule: Schedule::new(now, options.interval),
+            started: now,
+            started_ns,
+            pending,
+            // What was found at the start is written at once.
+            flushed: now.checked_sub(FLUSH).unwrap_or(now),
+            kept_house: now,
+            read_commands: now.checked_sub(COMMANDS).unwrap_or(now),
+            cgroup: None,
+            wall_clock: WallClock::since(started),
+            own_cost,
+            progress: Progress::default(),
+        })
+    }
+
+    fn now_ns(&self) -> i64 {
+        monotonic_ns() - self.started_ns
+    }
+
+    /// Takes in who was found at the start.
+    fn adopt(&mut self, roots: &[Pid]) -> Result<()> {
+        let now = self.now_ns();
+        self.tree.take_in(now, &mut self.pending);
+        if self.supervision.keeper_pid().is_none() {
+            let first = roots.first().copied();
+            if self.tree.members.is_empty() {
+                return Err(Error::Process(ProcessError::Gone { pid: first.unwrap_or(Pid(0)) }));
+            }
+            first.into_iter().for_each(|root| self.describe(root));
+        }
+        Ok(())
+    }
+
+    /// Says in the file what the root of the tree is, and begins to follow its cgroup.
+    fn describe(&mut self, root: Pid) {
+        self.cgroup = Cgroup::of(root);
+        let facts = provenance::process(root).into_iter();
+        self.pending.extend(facts.map(|(name, value)| Op::Provenance(name, value)));
+    }
+
+    fn run(&mut self, observe: &mut dyn FnMut(&Progress)) -> Result<Reason> {
+        loop {
+            self.supervision.wait(self.schedule.due());
+            self.hear_keeper()?;
+            let now = Instant::now();
+            if let Some(reason) = self.supervision.over(&self.tree, now) {
+                return Ok(reason);
+            }
+            if !self.schedule.take(now) {
+                continue;
+            }
+            self.look(now);
+            if now - self.kept_house >= HOUSEKEEPING {
+                self.kept_house = now;
+                self.keep_house();
+            }
+            if now - self.flushed >= FLUSH {
+                self.flushed = now;
+                if !self.flush() {
+                    return Ok(Reason::WriterFailed);
+                }
+            }
+            observe(&self.progress);
+        }
+    }
+
+    fn hear_keeper(&mut self) -> Result<()> {
+        for report in self.supervision.hear_keeper()? {
+            let now = self.now_ns();
+            match report {
+                Report::Started(pid) => {
+                    self.tree.started(pid, now, &mut self.pending);
+                    self.describe(pid);
+                }
+                Report::Ended(ended) => self.tree.reaped(&ended, now, &mut self.pending),
+                Report::NotStarted(_) | Report::Empty => {}
+            }
+        }
+        self.progress.command_status = self.supervision.exit_status();
+        Ok(())
+    }
+
+    /// Looks at the whole tree, and at what memory is made of when that is due.
+    fn look(&mut self, now: Instant) {
+        let time_ns = self.now_ns();
+        if let Some(moment) = Moment::now().filter(|&moment| self.wall_clock.was_stepped(moment)) {
+            self.pending.push(Op::Clock(moment.monotonic_ns - self.started_ns, moment.wall_ns));
+        }
+        let totals = self.tree.look(time_ns, &mut self.pending);
+        self.progress.look(now - self.started, totals, &self.tree.members);
+        if let Some(done) = self.readings.step(&self.tree, totals.rss_bytes) {
+            self.take_in(done);
+        }
+    }
+
+    fn take_in(&mut self, done: Done) {
+        self.own_cost.add(&done);
+        match done.work {
+            Work::Pss => self.progress.pss(done.time_ns, &done.pss),
+            Work::Census => self.progress.census(done.census),
+        }
+        self.pending.extend(done.ops);
+    }
+
+    fn keep_house(&mut self) {
+        let time_ns = self.now_ns();
+        if self.read_commands.elapsed() >= COMMANDS {
+            self.read_commands = Instant::now();
+            self.tree.refresh_commands(time_ns, &mut self.pending);
+        }
+        if let Some(cgroup) = &self.cgroup {
+            self.pending.push(Op::Cgroup(CgroupMemory {
+                time_ns,
+                path: cgroup.name.clone(),
+                current_bytes: cgroup.current_bytes(),
+                peak_bytes: cgroup.peak_bytes(),
+            }));
+        }
+        self.account(time_ns);
+    }
+
+    fn account(&mut self, time_ns: i64) {
+        self.progress.cost = self.own_cost.up_to(time_ns, &self.schedule, &self.tree);
+        self.pending.push(Op::Cost(self.progress.cost));
+    }
+
+    /// Hands over what is to be written; `false` when it cannot be.
+    fn flush(&mut self) -> bool {
+        self.out.send(std::mem::take(&mut self.pending))
+    }
+
+    /// The file cannot be written any more, but the command is not to suffer from that.
+    fn let_command_end(&mut self, observe: &mut dyn FnMut(&Progress)) -> Result<()> {
+        self.progress.file_failed = true;
+        observe(&self.progress);
+        while self.supervision.owns_command() {
+            self.supervision.wait(self.schedule.due());
+            self.hear_keeper()?;
+            let now = Instant::now();
+            if self.supervision.over(&self.tree, now).is_some() {
+                break;
+            }
+            if self.schedule.take(now) {
+                self.pending.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, reason: Result<Reason>, observe: &mut dyn FnMut(&Progress)) -> Result<Outcome> {
+        if reason.as_ref().is_ok_and(|&reason| reason == Reason::WriterFailed) {
+            self.let_command_end(observe)?;
+        }
+        if let Some(done) = self.readings.end() {
+            self.take_in(done);
+        }
+        // Births that came in since the last look, and what is known of the ends.
+        let time_ns = self.now_ns();
+        self.tree.look(time_ns, &mut self.pending);
+        let left_running = self.tree.members.len();
+        let started_ns = self.started_ns;
+        self.tree.close_all(|| monotonic_ns() - started_ns, &mut self.pending);
+        self.account(time_ns);
+        self.flush();
+        self.supervision.release();
+        let exit_status = self.supervision.exit_status();
+        let (writer, written) = self.out.end().ok_or(Error::Crashed)?;
+        let reason = reason?;
+        written?;
+        writer.finish(time_ns, reason.text(), exit_status)?;
+        Ok(Outcome { reason: reason.text().to_owned(), exit_status, left_running })
+    }
+}
+
+/// Facts about the machine and about how it is recorded.
+fn described(options: &Options, hears_all: bool) -> Vec<Op> {
+    let mut facts = provenance::machine();
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    fact("interval_s", options.interval.as_secs_f64().to_string());
+    fact("census_interval_s", options.census_interval.as_secs_f64().to_string());
+    fact("budget", options.budget.to_string());
+    fact("processes_heard_of", (if hears_all { "all" } else { "looked for" }).to_owned());
+    facts.into_iter().map(|(name, value)| Op::Provenance(name, value)).collect()
+}

@@ -1,0 +1,52 @@
+//! What the recording itself costs, summed from its start.
+
+use crate::budget::Work;
+use crate::cpu;
+use crate::deep::Done;
+use crate::schedule::Schedule;
+use crate::tree::Tree;
+use unbloat_process::Pid;
+use unbloat_process::watch::ProcFs;
+use unbloat_store::Cost;
+
+#[derive(Debug)]
+pub(super) struct OwnCost {
+    sum: Cost,
+    /// CPU seconds that the process had used before.
+    cpu_before_s: f64,
+}
+
+impl OwnCost {
+    /// From now on.
+    pub(super) fn new() -> Self {
+        OwnCost { sum: Cost::default(), cpu_before_s: cpu::of_process() }
+    }
+
+    pub(super) fn add(&mut self, done: &Done) {
+        match done.work {
+            Work::Pss => {
+                self.sum.pss_sweeps += 1;
+                self.sum.pss_held_s += done.held_s;
+            }
+            Work::Census => {
+                self.sum.censuses += u64::from(done.inspected > 0);
+                self.sum.census_s += done.cpu_s;
+            }
+        }
+    }
+
+    pub(super) fn up_to(&mut self, time_ns: i64, schedule: &Schedule, tree: &Tree) -> Cost {
+        self.sum = Cost {
+            time_ns,
+            cpu_s: cpu::of_process() - self.cpu_before_s,
+            rss_bytes: ProcFs::default().stat(Pid::this()).ok().map(|stat| stat.rss_bytes),
+            ticks: schedule.taken,
+            late_ticks: schedule.late,
+            missed_ticks: schedule.missed,
+            short_lived: tree.short_lived,
+            short_lived_cpu_s: tree.short_lived_cpu_s,
+            ..self.sum
+        };
+        self.sum
+    }
+}
