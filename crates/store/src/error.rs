@@ -113,3 +113,15 @@ impl Error {
 
 /// `SQLITE_IOERR_WRITE` of `sqlite3.h`.
 const IOERR_WRITE: i32 = 10 | (3 << 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_size_limit_is_said_plainly() {
+        let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(13), None);
+        let text = Error::sqlite(Path::new("x.unbloat"), "write to", error).to_string();
+        assert!(text.starts_with("no space left for x.unbloat"), "{text}");
+    }
+}

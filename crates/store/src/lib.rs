@@ -26,7 +26,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`rows`] | the rows as Rust sees them |
-//! | [`writer`] | making a file, writing batches, ending it; durability |
+//! | [`writer`] | making a file, writing batches, ending it |
 //! | [`reader`] | opening a file whoever wrote it, reading it back |
 //! | [`owner`] | whether the recorder of a file is still alive |
 //! | [`thin`] | keeping a long recording below a size |

@@ -1,0 +1,90 @@
+//! One transaction, and the few tables that everybody writes to: the file's own row, provenance and marks.
+//!
+//! What a recorder sees is written in `observed`, what experiments and load drivers come to in `experiment`.
+
+use crate::owner::Owner;
+use crate::{Error, Result, RunId};
+use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
+use std::path::Path;
+
+/// SQLite's integers are signed; what does not fit is not something this tool measures.
+pub(super) fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// One transaction's worth of rows.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    path: &'a Path,
+    transaction: Transaction<'a>,
+}
+
+impl<'a> Batch<'a> {
+    /// Writes everything that `write` writes, or nothing of it.
+    pub(super) fn write<T>(
+        path: &'a Path,
+        db: &'a mut Connection,
+        write: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let begun = db.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begun.map_err(|e| Error::sqlite(path, "write to", e))?;
+        let batch = Batch { path, transaction };
+        let result = write(&batch)?;
+        batch.transaction.commit().map_err(|e| Error::sqlite(path, "write to", e))?;
+        Ok(result)
+    }
+
+    /// The new row's number.
+    pub(super) fn insert(&self, sql: &str, values: &[&dyn ToSql]) -> Result<i64> {
+        let run = || self.transaction.prepare_cached(sql)?.insert(values);
+        run().map_err(|e| Error::sqlite(self.path, "write to", e))
+    }
+
+    pub(super) fn update(&self, sql: &str, values: &[&dyn ToSql]) -> Result<()> {
+        let run = || self.transaction.prepare_cached(sql)?.execute(values);
+        run().map(drop).map_err(|e| Error::sqlite(self.path, "write to", e))
+    }
+
+    /// The latest moment that the file knows of.
+    pub(super) fn last_ns(&self) -> Result<i64> {
+        let sql = "SELECT max(coalesce((SELECT max(time_ns) FROM sample), 0), \
+                   coalesce((SELECT max(coalesce(ended_ns, started_ns)) FROM run), 0), \
+                   coalesce((SELECT max(time_ns) FROM mark), 0))";
+        self.find(sql, &[])
+    }
+
+    /// Somebody else writes the file from now on.
+    pub(super) fn owner(&self, started_monotonic_ns: i64, owner: Option<&Owner>) -> Result<()> {
+        self.update(
+            "UPDATE recording SET started_monotonic_ns = ?, writer_pid = ?, writer_start_ticks = ?, boot_id = ?, \
+             ended_ns = NULL, end_reason = NULL",
+            &[
+                &started_monotonic_ns,
+                &owner.map(|o| o.pid),
+                &owner.and_then(|o| o.start_ticks).map(integer),
+                &owner.and_then(|o| o.boot_id.clone()),
+            ],
+        )
+    }
+
+    /// States a fact about where the figures come from; of the whole file when `run` is `None`.
+    ///
+    /// # Errors
+    /// The file cannot be written: so for every method of a batch.
+    pub fn provenance(&self, run: Option<RunId>, name: &str, value: &str) -> Result<()> {
+        self.insert("INSERT INTO provenance (run, name, value) VALUES (?, ?, ?)", &[&run, &name, &value])
+            .map(drop)
+    }
+
+    /// Marks a moment: a deploy, a step of a load.
+    pub fn mark(&self, time_ns: i64, name: &str, run: Option<RunId>) -> Result<()> {
+        self.insert("INSERT INTO mark (time_ns, name, run) VALUES (?, ?, ?)", &[&time_ns, &name, &run])
+            .map(drop)
+    }
+
+    /// The one number that a query is for.
+    pub(super) fn find(&self, sql: &str, values: &[&dyn ToSql]) -> Result<i64> {
+        let find = || self.transaction.prepare_cached(sql)?.query_row(values, |row| row.get(0));
+        find().map_err(|e| Error::sqlite(self.path, "read", e))
+    }
+}

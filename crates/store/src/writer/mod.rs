@@ -1,0 +1,148 @@
+//! Making a file, writing batches, ending it.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `database` | making and opening the file; durability |
+//! | `batch` | one transaction, and what everybody writes: provenance, marks |
+//! | `observed` | what a recorder sees |
+//! | `experiment` | what experiments and load drivers come to |
+
+mod batch;
+mod database;
+mod experiment;
+mod observed;
+#[cfg(test)]
+mod tests;
+
+use crate::owner::Owner;
+use crate::rows::{ProcessId, Recording};
+use crate::{Error, Result, reader, thin};
+pub use batch::Batch;
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+
+/// An open recording that can be written.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    db: Connection,
+    recording: Recording,
+    pub(crate) thinner: thin::Thinner,
+}
+
+impl Writer {
+    /// Makes a new file; `recording` says what and when.
+    ///
+    /// # Errors
+    /// The file exists (and then: whether it is being written, or is no recording), or cannot be made.
+    pub fn create(path: &Path, recording: &Recording) -> Result<Self> {
+        let db = database::make(path, recording)?;
+        Ok(Self::of(path, db, recording.clone()))
+    }
+
+    /// Opens a recording to add to it, whoever else is writing to it.
+    ///
+    /// # Errors
+    /// It is no recording, or a newer one.
+    pub fn join(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Err(Error::Missing { path: path.to_owned() });
+        }
+        let db = database::open(path)?;
+        reader::check(path, &db)?;
+        let recording = reader::recording(path, &db)?;
+        Ok(Self::of(path, db, recording))
+    }
+
+    fn of(path: &Path, db: Connection, recording: Recording) -> Self {
+        Writer { path: path.to_owned(), db, recording, thinner: thin::Thinner::default() }
+    }
+
+    /// Opens a recording that was cut short to go on with it, and becomes its owner. Its clock goes on where it
+    /// stopped; the table `clock` says when that was.
+    ///
+    /// # Errors
+    /// It is no recording, or a newer one, or somebody is writing to it.
+    pub fn resume(path: &Path) -> Result<Self> {
+        let mut writer = Self::join(path)?;
+        let running = writer.recording.ended_ns.is_none();
+        if let Some(owner) = writer.recording.owner.as_ref().filter(|owner| running && owner.is_alive()) {
+            return Err(Error::InUse { path: path.to_owned(), pid: owner.pid });
+        }
+        let now = Recording::begin(writer.recording.kind);
+        let last_ns = writer.batch(|batch| batch.last_ns())?;
+        writer.recording.started_monotonic_ns = now.started_monotonic_ns - last_ns;
+        writer.recording.owner.clone_from(&now.owner);
+        let started = writer.recording.started_monotonic_ns;
+        writer.batch(|batch| {
+            batch.clock(last_ns, now.started_wall_ns)?;
+            batch.owner(started, now.owner.as_ref())
+        })?;
+        Ok(writer)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file says about itself.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The first id that no process of the file has.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn next_process(&self) -> Result<ProcessId> {
+        let sql = "SELECT coalesce(max(id), 0) + 1 FROM process";
+        self.db.query_row(sql, [], |row| row.get(0)).map_err(|e| Error::sqlite(&self.path, "read", e))
+    }
+
+    /// Nanoseconds since the recording began, for a mark from outside of the recorder.
+    ///
+    /// # Errors
+    /// Nobody records to the file any more: its clock has stopped.
+    pub fn now_ns(&self) -> Result<i64> {
+        let alive = self.recording.owner.as_ref().is_some_and(Owner::is_alive);
+        if self.recording.ended_ns.is_some() || !alive {
+            return Err(Error::Ended { path: self.path.clone() });
+        }
+        Ok(self.recording.elapsed_ns())
+    }
+
+    /// Writes everything that `write` writes, or nothing of it.
+    ///
+    /// # Errors
+    /// The disk is full, or the file has become unusable; the file keeps what earlier batches wrote.
+    pub fn batch<T>(&mut self, write: impl FnOnce(&Batch<'_>) -> Result<T>) -> Result<T> {
+        Batch::write(&self.path, &mut self.db, write)
+    }
+
+    /// Keeps the file below `limit_bytes` by thinning old samples, a little at a time. Call it after a batch.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch).
+    pub fn keep_below(&mut self, limit_bytes: u64) -> Result<()> {
+        self.thinner.step(&mut self.db, limit_bytes).map_err(|e| Error::sqlite(&self.path, "write to", e))
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch).
+    pub fn finish(self, time_ns: i64, reason: &str, exit_status: Option<i64>) -> Result<()> {
+        let Writer { path, db, .. } = self;
+        let end = || -> rusqlite::Result<()> {
+            db.execute(
+                "UPDATE recording SET ended_ns = ?, end_reason = ?, exit_status = ?",
+                (time_ns, reason, exit_status),
+            )?;
+            db.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)")
+        };
+        end().map_err(|e| Error::sqlite(&path, "write to", e))
+    }
+}

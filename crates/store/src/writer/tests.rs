@@ -1,0 +1,130 @@
+//! Writing a file, and reading back what was written.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::{Kind, Latency, Metric, NewProcess, Reader, SCHEMA_VERSION, Sample};
+
+fn file(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    (directory, path)
+}
+
+#[test]
+fn a_file_whose_writer_died_goes_on_where_it_stopped() {
+    let (_dir, path) = file("cut.unbloat");
+    let gone = Owner { pid: 1, start_ticks: Some(1), boot_id: None };
+    let recording = Recording { owner: Some(gone), ..Recording::begin(Kind::Experiment) };
+    let mut writer = Writer::create(&path, &recording).unwrap();
+    writer.batch(|batch| batch.mark(3_600_000_000_000, "an hour in", None)).unwrap();
+    drop(writer);
+    let resumed = Writer::resume(&path).unwrap();
+    let now = resumed.now_ns().unwrap();
+    assert!((3_600_000_000_000..3_700_000_000_000).contains(&now), "{now}");
+    assert!(matches!(Writer::resume(&path), Err(Error::InUse { .. })));
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let (_directory, path) = file("a.unbloat");
+    let begun = Recording::begin(Kind::Experiment);
+    let mut writer = Writer::create(&path, &begun).unwrap();
+    let sample = Sample { time_ns: 5, rss_bytes: Some(1 << 40), user_s: Some(0.25), ..Sample::default() };
+    writer
+        .batch(|batch| {
+            let variant = batch.variant("trim", "{}")?;
+            assert_eq!(batch.variant("trim", "{}")?, variant);
+            let block = batch.block(0)?;
+            let run = batch.run(Some(variant), Some((block, 1)), 3)?;
+            batch.provenance(Some(run), "ruby", "3.3.0")?;
+            let process = batch.process(&NewProcess {
+                run: Some(run),
+                pid: 9,
+                command: "puma".into(),
+                ..NewProcess::default()
+            })?;
+            batch.sample(&Sample { process, ..sample })?;
+            batch.mark(4, "load", Some(run))?;
+            let step = batch.step(Some(run), "100/s", 4, "{}")?;
+            batch.latency(&Latency { step, kind: "ack".into(), count: 1, histogram: vec![1, 2] })?;
+            batch.metric(&Metric {
+                run: Some(run),
+                step: None,
+                name: "x".into(),
+                value: 1.5,
+                unit: "s".into(),
+            })?;
+            batch.step_ended(step, 8)?;
+            batch.run_ended(run, 9, "done")
+        })
+        .unwrap();
+    writer.finish(10, "done", Some(0)).unwrap();
+
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(
+        reader.recording(),
+        &Recording { ended_ns: Some(10), end_reason: Some("done".into()), exit_status: Some(0), ..begun }
+    );
+    let run = &reader.runs().unwrap()[0];
+    assert_eq!((run.block, run.position, run.outcome.as_deref()), (Some(0), Some(1), Some("done")));
+    assert_eq!(reader.provenance(Some(run.id)).unwrap(), [("ruby".into(), "3.3.0".into())]);
+    assert_eq!(reader.provenance(None).unwrap(), []);
+    assert_eq!(reader.samples().unwrap(), [Sample { process: ProcessId(1), ..sample }]);
+    assert_eq!(reader.latencies().unwrap()[0].histogram, [1, 2]);
+    assert_eq!(reader.marks().unwrap()[0].name, "load");
+    assert_eq!(reader.metrics().unwrap()[0].unit, "s");
+    assert_eq!(reader.steps().unwrap()[0].ended_ns, Some(8));
+}
+
+#[test]
+fn a_batch_that_fails_leaves_nothing() {
+    let (_directory, path) = file("a.unbloat");
+    let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+    let failed = writer.batch(|batch| {
+        batch.mark(1, "lost", None)?;
+        batch.sample(&Sample { process: ProcessId(99), ..Sample::default() })?;
+        Err::<(), _>(Error::Ended { path: path.clone() })
+    });
+    assert!(failed.is_err());
+    assert_eq!(Reader::open(&path).unwrap().marks().unwrap(), []);
+}
+
+#[test]
+fn a_second_process_can_mark_a_running_recording_and_not_an_ended_one() {
+    let (_directory, path) = file("a.unbloat");
+    let writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+    let mut other = Writer::join(&path).unwrap();
+    let now = other.now_ns().unwrap();
+    assert!((0..60_000_000_000).contains(&now), "{now}");
+    other.batch(|batch| batch.mark(now, "deploy", None)).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().marks().unwrap()[0].name, "deploy");
+    writer.finish(now, "done", None).unwrap();
+    assert!(matches!(Writer::join(&path).unwrap().now_ns(), Err(Error::Ended { .. })));
+}
+
+#[test]
+fn files_that_are_in_the_way_or_not_ours_are_told_apart() {
+    let (_directory, path) = file("a.unbloat");
+    let create = || Writer::create(&path, &Recording::begin(Kind::Record));
+    assert!(matches!(Reader::open(&path), Err(Error::Missing { .. })));
+    let writer = create().unwrap();
+    let pid = std::process::id() as i32;
+    assert!(matches!(create(), Err(Error::InUse { pid: p, .. }) if p == pid));
+    writer.finish(1, "done", None).unwrap();
+    assert!(matches!(create(), Err(Error::Exists { .. })));
+
+    std::fs::write(&path, "elapsed cpu real virtual\n".repeat(100)).unwrap();
+    assert!(matches!(Reader::open(&path), Err(Error::NotARecording { .. })));
+    assert!(matches!(create(), Err(Error::Exists { .. })));
+    std::fs::remove_file(&path).unwrap();
+
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
+    assert!(matches!(Reader::open(&path), Err(Error::NotARecording { .. })));
+    assert!(matches!(Writer::join(&path), Err(Error::NotARecording { .. })));
+    std::fs::remove_file(&path).unwrap();
+
+    create().unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
+    let newer = Reader::open(&path).unwrap_err();
+    assert!(newer.to_string().contains("Use a newer unbloat"), "{newer}");
+}
