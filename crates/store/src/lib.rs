@@ -30,12 +30,14 @@
 //! | [`reader`] | opening a file whoever wrote it, reading it back |
 //! | [`owner`] | whether the recorder of a file is still alive |
 //! | [`thin`] | keeping a long recording below a size |
+//! | `fold` | counting the processes of which nothing else is left |
 //! | [`error`] | what can be wrong with a file, with the next step |
 //!
 //! The schema is `schema.sql`, explained for users in `docs/reference/recording.md`. It is stable within a major
 //! version: columns and tables are added, never renamed or removed.
 
 pub mod error;
+mod fold;
 pub mod owner;
 pub mod reader;
 pub mod rows;
@@ -45,8 +47,9 @@ pub mod writer;
 pub use error::{Error, Result};
 pub use reader::Reader;
 pub use rows::{
-    BlockId, CategoryBytes, CgroupMemory, Cost, Counter, Kind, Latency, Mark, Metric, NewProcess, Process,
-    ProcessEnd, ProcessId, Recording, Run, RunId, Sample, Step, StepId, TreeMemory, Variant, VariantId,
+    BlockId, CategoryBytes, CgroupMemory, Cost, Counter, Folded, Kind, Latency, Mark, Metric, NewProcess,
+    Process, ProcessEnd, ProcessId, Recording, Run, RunId, Sample, Step, StepId, TreeMemory, Variant,
+    VariantId,
 };
 pub use writer::{Batch, Writer};
 

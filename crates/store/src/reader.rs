@@ -2,10 +2,10 @@
 
 use crate::owner::Owner;
 use crate::rows::{
-    CategoryBytes, CgroupMemory, Cost, Counter, Kind, Latency, Mark, Metric, Process, Recording, Run, RunId,
-    Sample, Step, TreeMemory, Variant,
+    CategoryBytes, CgroupMemory, Cost, Counter, Folded, Kind, Latency, Mark, Metric, Process, Recording, Run,
+    RunId, Sample, Step, TreeMemory, Variant,
 };
-use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION};
+use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION, fold};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,6 +84,18 @@ impl Reader {
                 runtime: row.get(14)?,
                 note: row.get(15)?,
             })
+        })
+    }
+
+    /// Processes that were many and short-lived, and are only counted: by the minute in which they ended.
+    pub fn folded(&self) -> Result<Vec<Folded>> {
+        if !fold::has_table(&self.db).map_err(|e| Error::sqlite(&self.path, "read", e))? {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT time_ns, processes, user_s, system_s FROM folded ORDER BY time_ns";
+        self.rows(sql, [], |row| {
+            let processes = unsigned(row, 1)?.unwrap_or(0);
+            Ok(Folded { time_ns: row.get(0)?, processes, user_s: row.get(2)?, system_s: row.get(3)? })
         })
     }
 

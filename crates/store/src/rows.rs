@@ -172,6 +172,16 @@ pub struct Process {
     pub note: Option<String>,
 }
 
+/// A row of `folded`: processes that have no row of their own any more, by the minute in which they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+#[allow(missing_docs)] // the columns, explained in schema.sql
+pub struct Folded {
+    pub time_ns: i64,
+    pub processes: u64,
+    pub user_s: f64,
+    pub system_s: f64,
+}
+
 /// A row of `sample`: one process at one moment. All samples of one look at the tree have the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[allow(missing_docs)] // the columns, explained in schema.sql

@@ -43,6 +43,15 @@ CREATE TABLE process (
 -- A process has one row.
 CREATE UNIQUE INDEX process_identity ON process (ifnull(run, 0), pid, start_ticks);
 
+-- Processes without a row of their own: when the file came near its limit, those that had ended and of which no sample,
+-- census or counter was left were counted here instead. A minute may have several rows.
+CREATE TABLE folded (
+    time_ns   INTEGER NOT NULL,                         -- the beginning of the minute in which they ended
+    processes INTEGER NOT NULL,
+    user_s    REAL    NOT NULL,                         -- CPU of their whole lives, without their children, as far as known
+    system_s  REAL    NOT NULL
+);
+
 CREATE TABLE sample (
     time_ns      INTEGER NOT NULL,
     process      INTEGER NOT NULL REFERENCES process (id),

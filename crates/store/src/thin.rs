@@ -11,6 +11,7 @@
 //! one resolution: a day does not lose its morning. A bucket that is thinned again at twice its width keeps the same
 //! extremes as if it had been thinned at once. It goes by small steps, so that the writer is never held up.
 
+use crate::fold::fold;
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +91,10 @@ impl Thinner {
         // What is written while a pass goes on needs room, too.
         let enough = (limit_bytes / 10 * 8).max(self.tried_bytes);
         if self.pass.is_none() && used_bytes(db)? > enough {
-            self.pass = begin(db)?;
+            fold(db)?;
+            if used_bytes(db)? > enough {
+                self.pass = begin(db)?;
+            }
             self.tried_bytes = used_bytes(db)? + limit_bytes / 50;
         }
         while let Some(pass) = self.pass {
