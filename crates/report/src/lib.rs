@@ -9,6 +9,7 @@ pub mod compare;
 pub mod inspect;
 mod markup;
 pub mod recording;
+mod segment;
 pub mod status;
 pub mod style;
 pub mod trim;

@@ -1,7 +1,7 @@
 //! `unbloat growth`: is it a leak, fragmentation, or a plateau?
 
-use super::show::terminal_style;
 use crate::exit::Exit;
+use crate::terminal;
 use std::io::Write as _;
 use std::path::PathBuf;
 use unbloat_report::recording::{growth, series::Loaded};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&growth::json(&findings))?)
     } else {
-        growth::text(&findings, &terminal_style())
+        growth::text(&findings, &terminal::style())
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if args.check && findings.leak_suspected() { Exit::No } else { Exit::Done })

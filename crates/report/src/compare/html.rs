@@ -1,8 +1,8 @@
 //! The comparison as one self-contained page: no network, no script.
 
 use super::{Experiment, chart, sentence, text};
-use crate::inspect::Segment;
 use crate::markup::escape;
+use crate::segment::Segment;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;

@@ -20,7 +20,6 @@ pub use changes::changes;
 pub use html::{Html, html};
 pub use json::json;
 pub use text::{Detail, text};
-pub(crate) use words::Segment;
 
 #[cfg(test)]
 mod fixture;

@@ -1,7 +1,8 @@
 //! An inspection for a person at a terminal: the answer first, then the evidence.
 
 use super::tree;
-use super::words::{self, Group, Segment};
+use super::words::{self, Group};
+use crate::segment::Segment;
 use crate::style::{Ink, Style, apportion, bar, clip, percent, thousands, wrap};
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
@@ -112,13 +113,12 @@ fn push_bar(out: &mut String, census: &Census, style: &Style) {
         .collect();
     let bytes: Vec<_> = parts.iter().map(|&(_, bytes)| bytes).collect();
     for (&(segment, _), cells) in parts.iter().zip(apportion(&bytes, style.width)) {
-        let block = if style.color { '█' } else { segment.block() };
-        out.push_str(&style.paint(segment.ink(), &block.to_string().repeat(cells)));
+        out.push_str(&style.paint(segment.ink(), &segment.cell(style).to_string().repeat(cells)));
     }
     out.push('\n');
     let mut column = 0;
     for &(segment, bytes) in &parts {
-        let block = if style.color { '█' } else { segment.block() };
+        let block = segment.cell(style);
         let label = format!("{} {}", segment.label(), Iec(bytes));
         let width = label.chars().count() + 2;
         if column > 0 && column + 3 + width > style.width {

@@ -1,8 +1,8 @@
 //! What the categories of a census are called for people, and which belong together.
 
-use crate::style::{Ink, thousands};
+use crate::style::thousands;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Category, Census, RubyHeap, Runtime, Settings};
+use unbloat_heap::model::{Category, RubyHeap, Runtime, Settings};
 
 /// The group of a census table in which a category stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,118 +68,6 @@ pub(super) fn label(category: Category) -> String {
         Category::NotReadable => "not readable",
     };
     fixed.to_owned()
-}
-
-/// A part of the stacked bar: what a reader has to tell apart at a glance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Segment {
-    RubyObjects,
-    Live,
-    Cached,
-    Trimmable,
-    Stranded,
-    RubyFree,
-    Rest,
-    Untold,
-}
-
-impl Segment {
-    pub(crate) const ALL: [Segment; 8] = [
-        Segment::RubyObjects,
-        Segment::Live,
-        Segment::Stranded,
-        Segment::Trimmable,
-        Segment::Cached,
-        Segment::RubyFree,
-        Segment::Rest,
-        Segment::Untold,
-    ];
-
-    pub(super) fn of(category: Category) -> Self {
-        match category {
-            Category::RubyLive(_) => Segment::RubyObjects,
-            Category::RubyFree => Segment::RubyFree,
-            Category::MallocLive | Category::MmappedChunks => Segment::Live,
-            Category::MallocCached => Segment::Cached,
-            Category::MallocTrimmable => Segment::Trimmable,
-            Category::MallocStranded => Segment::Stranded,
-            Category::AllocatorOther | Category::Unsettled | Category::NotReadable => Segment::Untold,
-            _ => Segment::Rest,
-        }
-    }
-
-    /// The segment of a category by its name in JSON and recordings. A name that a newer version wrote is not told.
-    pub(crate) fn named(category: &str) -> Self {
-        match category {
-            "ruby_free" => Segment::RubyFree,
-            "malloc_live" | "mmapped_chunks" => Segment::Live,
-            "malloc_cached" => Segment::Cached,
-            "malloc_trimmable" => Segment::Trimmable,
-            "malloc_stranded" => Segment::Stranded,
-            "allocator_other" | "unsettled" | "not_readable" => Segment::Untold,
-            name if name.starts_with("ruby_live_") => Segment::RubyObjects,
-            _ => Segment::Rest,
-        }
-    }
-
-    /// Bytes of the census that belong to the segment.
-    pub(super) fn bytes(self, census: &Census) -> u64 {
-        census.iter().filter(|&(category, _)| Segment::of(category) == self).map(|(_, bytes)| bytes).sum()
-    }
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Segment::RubyObjects => "Ruby objects",
-            Segment::Live => "malloc live",
-            Segment::Cached => "cached",
-            Segment::Trimmable => "trimmable",
-            Segment::Stranded => "stranded",
-            Segment::RubyFree => "Ruby free slots",
-            Segment::Rest => "program, other",
-            Segment::Untold => "not told apart",
-        }
-    }
-
-    /// The name in the HTML's data and style sheet.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Segment::RubyObjects => "ruby-live",
-            Segment::Live => "live",
-            Segment::Cached => "cached",
-            Segment::Trimmable => "trimmable",
-            Segment::Stranded => "stranded",
-            Segment::RubyFree => "ruby-free",
-            Segment::Rest => "rest",
-            Segment::Untold => "untold",
-        }
-    }
-
-    /// The letter-like block that stands for it where there are no colors.
-    pub(super) fn block(self) -> char {
-        match self {
-            Segment::RubyObjects => '█',
-            Segment::Live => '▓',
-            Segment::Stranded => '×',
-            Segment::Trimmable => '○',
-            Segment::Cached => '•',
-            Segment::RubyFree => '░',
-            Segment::Rest => '·',
-            Segment::Untold => '?',
-        }
-    }
-
-    pub(super) fn ink(self) -> Ink {
-        match self {
-            Segment::RubyObjects => Ink::Magenta,
-            Segment::Live => Ink::Blue,
-            Segment::Stranded => Ink::Red,
-            Segment::Trimmable => Ink::Green,
-            Segment::Cached => Ink::Yellow,
-            Segment::RubyFree => Ink::BrightMagenta,
-            Segment::Rest => Ink::Gray,
-            Segment::Untold => Ink::None,
-        }
-    }
 }
 
 /// glibc's settings as far as they are known, in words: `arena limit 16, trim threshold 128 KiB (moving)`.

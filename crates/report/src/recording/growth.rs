@@ -1,6 +1,7 @@
 //! `unbloat growth`: what grows, how, and what that means.
 
 use super::series::Loaded;
+use crate::segment::Segment;
 use crate::style::{Ink, Style, wrap};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -56,15 +57,13 @@ impl Findings {
     /// Judges a recording.
     #[must_use]
     pub fn of(loaded: &Loaded) -> Self {
-        let census = |is_part: fn(&str) -> bool| -> Vec<(f64, f64)> {
-            let sum = |c: &BTreeMap<String, u64>| {
-                c.iter().filter(|(name, _)| is_part(name)).map(|(_, b)| *b as f64).sum()
+        let census = |belongs: fn(Segment) -> bool| -> Vec<(f64, f64)> {
+            let sum = |census: &BTreeMap<String, u64>| {
+                let parts = census.iter().filter(|(name, _)| belongs(Segment::named(name)));
+                parts.map(|(_, bytes)| *bytes as f64).sum()
             };
-            loaded.censuses.iter().map(|(at, c)| (*at, sum(c))).collect()
+            loaded.censuses.iter().map(|(at, census)| (*at, sum(census))).collect()
         };
-        let live =
-            |name: &str| matches!(name, "malloc_live" | "mmapped_chunks") || name.starts_with("ruby_live_");
-        let bloat = |name: &str| matches!(name, "malloc_cached" | "malloc_trimmable" | "malloc_stranded");
         let slots: Vec<(f64, f64)> = loaded
             .counters
             .iter()
@@ -72,8 +71,8 @@ impl Findings {
             .collect();
         let (memory, kind) = loaded.memory();
         let all = [
-            (Quantity::Live, census(live)),
-            (Quantity::Bloat, census(bloat)),
+            (Quantity::Live, census(Segment::is_live)),
+            (Quantity::Bloat, census(Segment::is_bloat)),
             (Quantity::RubyLiveSlots, slots),
             (Quantity::Memory, memory),
         ];

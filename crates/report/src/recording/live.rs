@@ -1,6 +1,6 @@
 //! The live view of a running recording: a few lines that are drawn over and over in place, or one line at a time.
 
-use super::parts::Part;
+use crate::segment::Segment;
 use crate::style::{Ink, Style, apportion, clip};
 use std::time::Duration;
 use unbloat_heap::Iec;
@@ -112,24 +112,24 @@ fn curve(progress: &Progress, style: &Style) -> String {
 
 /// The last census as one bar, and its legend.
 fn made_of(progress: &Progress, style: &Style) -> Vec<String> {
-    let parts: Vec<_> = Part::sums(&progress.census).into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    let parts = Segment::recorded(&progress.census);
     let bytes: Vec<u64> = parts.iter().map(|(_, bytes)| *bytes).collect();
     let cells = apportion(&bytes, style.width.saturating_sub(9));
-    let bar: String = parts
-        .iter()
-        .zip(cells)
-        .map(|((part, _), cells)| style.paint(part.ink(), &"█".repeat(cells)))
-        .collect();
+    let run = |((segment, _), cells): (&(Segment, u64), usize)| {
+        style.paint(segment.ink(), &segment.cell(style).to_string().repeat(cells))
+    };
+    let bar: String = parts.iter().zip(cells).map(run).collect();
     let mut lines = vec![format!("{}  {bar}", style.paint(Ink::Dim, "made of"))];
     let (mut line, mut used) = (String::new(), 0);
-    for (part, bytes) in &parts {
-        let text = format!("{} {}", part.label(), Iec(*bytes));
+    for (segment, bytes) in &parts {
+        let text = format!("{} {}", segment.label(), Iec(*bytes));
         let length = text.chars().count() + 4;
         if used + length > style.width.saturating_sub(9) && used > 0 {
-            lines.push(format!("         {line}"));
+            lines.push(format!("         {}", line.trim_end()));
             (line, used) = (String::new(), 0);
         }
-        line += &format!("{} {text}  ", style.paint(part.ink(), "■"));
+        let mark = if style.color { '■' } else { segment.cell(style) };
+        line += &format!("{} {text}  ", style.paint(segment.ink(), &mark.to_string()));
         used += length;
     }
     lines.push(format!("         {}", line.trim_end()));

@@ -13,7 +13,7 @@ use unbloat_store::Process;
 pub enum By {
     /// One band a process.
     Process,
-    /// One area a part: live, stranded, Ruby objects, …
+    /// One area a segment: live, stranded, Ruby objects, …
     Category,
 }
 
@@ -40,7 +40,7 @@ fn single(loaded: &Loaded, by: By) -> Chart {
     let (title, series) = match by {
         By::Process => (format!("Memory by process ({kind})"), bands(loaded)),
         By::Category => {
-            let mut series = parts(loaded);
+            let mut series = segments(loaded);
             series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
             (format!("What memory is made of ({kind})"), series)
         }
@@ -124,14 +124,13 @@ fn line(name: &str, color: Color, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), shape: Shape::Line, color, points }
 }
 
-fn parts(loaded: &Loaded) -> Vec<Series> {
-    let shown =
-        loaded.memory_by_part().into_iter().filter(|(_, points)| points.iter().any(|&(_, y)| y > 0.0));
-    shown
-        .map(|(part, points)| Series {
-            name: part.label().to_owned(),
+fn segments(loaded: &Loaded) -> Vec<Series> {
+    let all = loaded.memory_by_segment().into_iter();
+    all.filter(|(_, points)| points.iter().any(|&(_, y)| y > 0.0))
+        .map(|(segment, points)| Series {
+            name: segment.label().to_owned(),
             shape: Shape::Stacked,
-            color: part.color(),
+            color: segment.color(),
             points,
         })
         .collect()

@@ -1,9 +1,10 @@
 //! What a recording says over time, ready to be drawn or listed.
 
+use super::cpu::CpuSum;
 use super::latency::{self, Distribution};
-use super::parts::Part;
+use crate::segment::Segment;
 use std::collections::{BTreeMap, BTreeSet};
-use unbloat_store::{Mark, Process, ProcessId, Reader, Recording, Result, Sample};
+use unbloat_store::{Folded, Mark, Process, ProcessId, Reader, Recording, Result, Sample};
 
 /// A recording in memory.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub struct Loaded {
     pub provenance: Vec<(String, String)>,
     /// The processes.
     pub processes: Vec<Process>,
+    /// Short-lived processes that are only counted.
+    pub folded: Vec<Folded>,
     /// The samples in the order of time.
     pub samples: Vec<Sample>,
     /// Bytes by category of the whole tree at each census, proportional where that is known.
@@ -80,6 +83,7 @@ impl Loaded {
             recording: reader.recording().clone(),
             provenance: reader.provenance(None)?,
             processes: reader.processes()?,
+            folded: reader.folded()?,
             samples: reader.samples()?,
             censuses: in_seconds(censuses),
             census_is_proportional,
@@ -105,20 +109,13 @@ impl Loaded {
     /// The tree at each look.
     #[must_use]
     pub fn looks(&self) -> Vec<Look> {
-        let mut used: BTreeMap<ProcessId, f64> = BTreeMap::new();
-        let (mut cpu_s, mut before) = (0.0, None::<(f64, f64)>);
+        let mut cpu = CpuSum::of(self);
+        let mut before = None::<(f64, f64)>;
         let mut looks = Vec::new();
         for look in self.samples.chunk_by(|a, b| a.time_ns == b.time_ns) {
             for sample in look {
-                let Some(total) = sample.user_s.zip(sample.system_s).map(|(user, system)| user + system)
-                else {
-                    continue;
-                };
-                match used.insert(sample.process, total) {
-                    Some(known) => cpu_s += (total - known).max(0.0),
-                    // What it used before it was first seen belongs to this recording only if it was born in it.
-                    None if self.was_born(sample.process) => cpu_s += total,
-                    None => {}
+                if let Some((user_s, system_s)) = sample.user_s.zip(sample.system_s) {
+                    cpu.read(sample.process, user_s + system_s);
                 }
             }
             let Some(first) = look.first().filter(|_| look.iter().any(|sample| sample.rss_bytes.is_some()))
@@ -129,7 +126,7 @@ impl Loaded {
                 let values: Vec<u64> = look.iter().filter_map(pick).collect();
                 (!values.is_empty()).then(|| values.iter().sum::<u64>())
             };
-            let time_s = seconds(first.time_ns);
+            let (time_s, cpu_s) = (seconds(first.time_ns), cpu.up_to(first.time_ns));
             // Clock ticks are too coarse for the shortest intervals: over at least 0.2 s.
             let cpu_cores = match before {
                 Some((from, at)) if time_s - from >= 0.2 => {
@@ -153,13 +150,6 @@ impl Loaded {
             });
         }
         looks
-    }
-
-    /// Whether a process began during the recording: after the first look.
-    fn was_born(&self, id: ProcessId) -> bool {
-        let first = self.samples.first().map_or(0, |sample| sample.time_ns);
-        let born = |process: &&Process| process.id == id && process.first_seen_ns > first;
-        self.processes.iter().find(born).is_some() || self.fact("recorded") == Some("a command")
     }
 
     /// The tree's memory over time, (seconds, bytes): PSS, or RSS where PSS was never taken; and which of the two.
@@ -223,15 +213,11 @@ impl Loaded {
         (grid.into_iter().map(seconds).collect(), series)
     }
 
-    /// The parts of memory over time, in the order of [`Part::ALL`].
-    #[must_use]
-    pub fn memory_by_part(&self) -> Vec<(Part, Vec<(f64, f64)>)> {
-        let sum = |part: Part, census: &BTreeMap<String, u64>| -> u64 {
-            census.iter().filter(|(name, _)| Part::of(name) == part).map(|(_, bytes)| bytes).sum()
+    /// The segments of memory over time, in the order of [`Segment::STACKED`].
+    pub(crate) fn memory_by_segment(&self) -> Vec<(Segment, Vec<(f64, f64)>)> {
+        let over_time = |segment: Segment| {
+            self.censuses.iter().map(|(at, census)| (*at, segment.recorded_bytes(census) as f64)).collect()
         };
-        Part::ALL
-            .iter()
-            .map(|&part| (part, self.censuses.iter().map(|(at, c)| (*at, sum(part, c) as f64)).collect()))
-            .collect()
+        Segment::STACKED.iter().map(|&segment| (segment, over_time(segment))).collect()
     }
 }

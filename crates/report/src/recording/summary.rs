@@ -1,9 +1,9 @@
 //! `unbloat show`: a recording in a few lines.
 
 use super::live::clock;
-use super::parts::Part;
 use super::plot::humantime_date;
 use super::series::{Loaded, seconds};
+use crate::segment::Segment;
 use crate::style::{Ink, Style, clip};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -40,8 +40,8 @@ pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &
         );
     }
     if let Some((_, census)) = loaded.censuses.last() {
-        let parts = Part::sums(census).into_iter().filter(|(_, bytes)| *bytes > 0);
-        let parts: Vec<_> = parts.map(|(part, bytes)| format!("{} {}", part.label(), Iec(bytes))).collect();
+        let named = |(segment, bytes): (Segment, u64)| format!("{} {}", segment.label(), Iec(bytes));
+        let parts: Vec<_> = Segment::recorded(census).into_iter().map(named).collect();
         let body = crate::style::wrap(&parts.join(", "), style.width, 10);
         let _ = write!(out, "{:<10}{}", "made of", body.trim_start());
     }
@@ -146,6 +146,14 @@ fn processes(out: &mut String, loaded: &Loaded, style: &Style) {
     if sampled.len() > largest.len() {
         let _ = writeln!(out, "         and {} smaller processes", sampled.len() - largest.len());
     }
+    let counted: u64 = loaded.folded.iter().map(|row| row.processes).sum();
+    if counted > 0 {
+        let cpu_s: f64 = loaded.folded.iter().map(|row| row.user_s + row.system_s).sum();
+        let _ = writeln!(
+            out,
+            "         and {counted} short-lived ones that are only counted, {cpu_s:.2} s of CPU"
+        );
+    }
 }
 
 /// The summary as `docs/reference/show.schema.json` has it.
@@ -174,6 +182,7 @@ pub fn json(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>) -> Value
         "last_census_bytes": parts,
         "cost": cost,
         "processes": loaded.processes,
+        "folded": loaded.folded,
         "marks": loaded.marks.iter().map(|m| json!({"time_s": seconds(m.time_ns), "name": m.name})).collect::<Vec<_>>(),
         "latencies": super::latency::json(&loaded.latencies),
     })

@@ -4,8 +4,8 @@
 mod map;
 mod tables;
 
-use super::words::Segment;
 use crate::markup::escape;
+use crate::segment::Segment;
 use crate::style::{bind_units, percent};
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;

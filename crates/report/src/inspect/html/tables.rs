@@ -1,7 +1,8 @@
 //! The tables of the page.
 
-use super::super::words::{self, Group, Segment};
+use super::super::words::{self, Group};
 use crate::markup::escape;
+use crate::segment::Segment;
 use crate::style::{percent, thousands};
 use std::fmt::{self, Write as _};
 use unbloat_heap::Iec;
