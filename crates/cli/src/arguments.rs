@@ -33,12 +33,16 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| format!("{text:?} is no share of a core. Write for example 2% or 0.02"))
 }
 
+/// Nobody waits for longer, and clocks can still be added up.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// A time with its unit: `100ms`, `10s`, `1h`; seconds without one.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let plain = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let written =
         || humantime::parse_duration(text).map_err(|e| format!("{e}. Write for example 100ms, 10s or 1h"));
-    plain.map_or_else(written, Ok)
+    let time = plain.map_or_else(written, Ok)?;
+    if time > LONGEST { Err(format!("{text:?} is longer than ten years")) } else { Ok(time) }
 }
 
 /// The same, but not zero.
@@ -65,5 +69,6 @@ mod tests {
         assert_eq!(interval("0.5").unwrap(), Duration::from_millis(500));
         assert_eq!(duration("0s").unwrap(), Duration::ZERO);
         assert!(interval("0s").is_err() && interval("soon").is_err());
+        assert!(duration("1e19").is_err() && duration("500years").is_err() && duration("7days").is_ok());
     }
 }

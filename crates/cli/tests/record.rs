@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
 fn a_daemon_is_followed_and_ends_with_the_recording() {
     for way in BOTH_WAYS {
         let scratch = Scratch::new();
-        let (program, pid_file) = (scratch.compile("daemon", DAEMON), scratch.path("pid"));
+        let (program, pid_file) = (scratch.compile("daemon", DAEMON, &[]), scratch.path("pid"));
         let words = [program.to_str().unwrap(), pid_file.to_str().unwrap()];
         let options = [way, &["--grace", "2s", "--"], &words].concat();
         let mut recorder = Guard(scratch.record(&options).spawn().unwrap());

@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
 #[test]
 fn a_thousand_processes_are_recorded_and_gone_afterwards() {
     let scratch = Scratch::new();
-    let (program, ready) = (scratch.compile("thousand", THOUSAND), scratch.path("ready"));
+    let (program, ready) = (scratch.compile("thousand", THOUSAND, &[]), scratch.path("ready"));
     let mut command = scratch.record(&["--grace", "1s", "--"]);
     let mut recorder = Guard(command.args([&program, &ready]).spawn().unwrap());
     pid_in(&ready);
@@ -142,6 +142,43 @@ fn a_thousand_processes_are_recorded_and_gone_afterwards() {
     assert_eq!(scratch.one::<i64>(&format!("SELECT max(seen) FROM ({looks})")), 1001, "all in one look");
     let left: Vec<i32> = scratch.pids().into_iter().filter(|&pid| is_alive(pid)).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// The wall clock is an hour ahead as soon as a file is there.
+const STEPPED_CLOCK: &str = r#"
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME && access(getenv("STEP"), F_OK) == 0) now->tv_sec += 3600;
+    return failed;
+}
+"#;
+
+#[test]
+fn a_step_of_the_wall_clock_moves_no_sample_and_is_written_down() {
+    let scratch = Scratch::new();
+    let library = scratch.compile("stepped.so", STEPPED_CLOCK, &["-shared", "-fPIC"]);
+    let step = scratch.path("step");
+    let mut command = scratch.record(&["--grace", "1s", "--", "sleep", "60"]);
+    let mut recorder = Guard(command.env("LD_PRELOAD", library).env("STEP", &step).spawn().unwrap());
+    eventually("a sample", || scratch.has("SELECT 1 FROM sample"));
+    fs::write(&step, "").unwrap();
+    // By how much the anchor at the start is wrong from then on.
+    let off = "SELECT sample.time_ns FROM clock, recording, sample WHERE sample.time_ns > clock.time_ns \
+               AND clock.wall_ns - clock.time_ns - started_wall_ns BETWEEN 3540e9 AND 3660e9";
+    eventually("the step, and a sample after it", || scratch.has(off));
+    recording::signal("-TERM", recorder.0.id() as i32);
+    recorder.0.wait().unwrap();
+    let after = scratch.one::<i64>(off);
+    let half_an_hour = 1_800_000_000_000;
+    assert!((1..half_an_hour).contains(&after), "{after}");
+    let moved = format!("SELECT count(*) FROM sample WHERE time_ns NOT BETWEEN 0 AND {half_an_hour}");
+    assert_eq!(scratch.one::<i64>(&moved), 0);
+    let ended = scratch.one::<i64>("SELECT ended_ns FROM recording");
+    assert!(ended >= after && ended < half_an_hour, "{ended}");
 }
 
 #[test]

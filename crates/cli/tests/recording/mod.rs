@@ -26,11 +26,13 @@ impl Scratch {
         self.path("a.unbloat")
     }
 
-    /// A C program.
-    pub(crate) fn compile(&self, name: &str, source: &str) -> PathBuf {
+    /// A C program, or with other flags a library.
+    pub(crate) fn compile(&self, name: &str, source: &str, flags: &[&str]) -> PathBuf {
         let (text, program) = (self.path(&format!("{name}.c")), self.path(name));
         fs::write(&text, source).unwrap();
-        assert!(Command::new("gcc").arg("-o").arg(&program).arg(&text).status().unwrap().success());
+        let mut compiler = Command::new("gcc");
+        compiler.args(flags).arg("-o").arg(&program).arg(&text);
+        assert!(compiler.status().unwrap().success());
         program
     }
 
@@ -46,6 +48,12 @@ impl Scratch {
 
     pub(crate) fn one<T: FromSql>(&self, sql: &str) -> T {
         self.db().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    /// Whether a query finds anything yet, in a recording that may still be in the making.
+    pub(crate) fn has(&self, sql: &str) -> bool {
+        self.file().exists()
+            && self.db().prepare(sql).is_ok_and(|mut query| query.exists([]).unwrap_or(false))
     }
 
     pub(crate) fn pids(&self) -> Vec<i32> {

@@ -34,8 +34,7 @@ pub(crate) struct Args {
     /// Time between two censuses (what memory is made of), at least.
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     census: Duration,
-    /// Share of one core that recording the whole tree may use, the first readings apart; with 0 there is no PSS and no
-    /// census.
+    /// Share of one core that recording the whole tree may use; with 0 there is no PSS and no census.
     #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
     budget: f64,
     /// Name the recording's start: a vertical line in plots, a row in the table `mark`. May be given several times.
@@ -145,9 +144,10 @@ fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Resu
     })
 }
 
-/// `puma-20260921-101500.unbloat`.
+/// `puma-20260921-101500.unbloat`, for `bundle exec puma` as well.
 fn default_path(name: &str) -> PathBuf {
-    let program = name.split(' ').next().unwrap_or_default();
+    let mut words = name.strip_prefix("bundle exec ").unwrap_or(name).split(' ');
+    let program = words.next().unwrap_or_default();
     let stem = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let stem: String = stem.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
     let stem = if stem.is_empty() { "recording" } else { stem.trim_start_matches('.') };
@@ -175,5 +175,25 @@ fn not_started_status(error: &unbloat_record::Error) -> Exit {
         unbloat_record::Error::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Exit::Status(127),
         unbloat_record::Error::NotStarted(_) => Exit::Status(126),
         _ => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_called_after_the_program() {
+        for (name, stem) in [
+            ("bundle exec puma -C config/puma.rb", "puma-"),
+            ("/usr/bin/ruby3.3 app.rb", "ruby3.3-"),
+            ("puma 6.4.2 (tcp://0.0.0.0:3000) [shop]", "puma-"),
+            ("^sidekiq", "sidekiq-"),
+            ("[kworker]", "kworker-"),
+            ("$$", "recording-"),
+        ] {
+            let path = default_path(name).display().to_string();
+            assert!(path.starts_with(stem) && path.ends_with(".unbloat"), "{name}: {path}");
+        }
     }
 }
