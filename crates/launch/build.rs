@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// jemalloc's defaults under a Ruby server; the reasons, with figures, are in docs/method/lean.md.
 const MALLOC_CONF: &str =
-    "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0,slab_sizes:513-4096:1,tcache_max:1024,thp:never";
+    "narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0,slab_sizes:513-4096:1,tcache_max:1024,thp:never";
 
 fn main() {
     let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
