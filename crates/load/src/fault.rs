@@ -3,6 +3,24 @@
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// All faults of one class, as they are told: `reset × 2: connection reset by peer`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The class.
+    pub class: String,
+    /// How often.
+    pub count: u64,
+    /// In words, once.
+    pub example: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}: {}", self.class, self.count, self.example)
+    }
+}
 
 /// Counts of faults by class. A class is a short `snake_case` name that scripts can rely on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,15 +69,19 @@ impl Faults {
     }
 
     /// Every class with its count and example, in alphabetical order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, u64, &str)> {
-        self.classes.iter().map(|(class, counted)| (class.as_ref(), counted.count, counted.example.as_str()))
+    pub fn iter(&self) -> impl Iterator<Item = Fault> {
+        self.classes.iter().map(|(class, Counted { count, example })| Fault {
+            class: class.clone().into_owned(),
+            count: *count,
+            example: example.clone(),
+        })
     }
 }
 
 /// `class: count`.
 impl Serialize for Faults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter().map(|(class, count, _)| (class, count)))
+        serializer.collect_map(self.classes.iter().map(|(class, counted)| (class, counted.count)))
     }
 }
 
@@ -75,8 +97,8 @@ mod tests {
         let mut more = Faults::default();
         more.add(format!("upgrade_status_{}", 404), || "not found".to_owned());
         faults.merge(&more);
-        let all: Vec<_> = faults.iter().collect();
-        assert_eq!(all, [("reset", 2, "first"), ("upgrade_status_404", 1, "not found")]);
+        let all: Vec<String> = faults.iter().map(|fault| fault.to_string()).collect();
+        assert_eq!(all, ["reset × 2: first", "upgrade_status_404 × 1: not found"]);
         assert_eq!((faults.total(), faults.count("reset"), faults.count("tls")), (3, 2, 0));
     }
 }

@@ -11,6 +11,11 @@ const SATURATED: f64 = 0.90;
 /// CPU time in seconds below which nothing is said: a burst of milliseconds fills a core and limits nothing.
 const JUDGED_S: f64 = 0.2;
 
+/// A generator that was late by more than this, and by more than [`LATE_SHARE`] of the median time it measured, taints it.
+const LATE_NS: f64 = 1e6;
+/// See [`LATE_NS`].
+const LATE_SHARE: f64 = 0.10;
+
 /// What the generator used and how late it was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Generator {
@@ -30,6 +35,13 @@ impl Generator {
     /// Whether it was itself the limit.
     pub(crate) fn is_saturated(&self) -> bool {
         self.cpu_share > SATURATED && self.cpu_s > JUDGED_S
+    }
+
+    /// By how much it was late at the 99th percentile, in nanoseconds, if that is too much for the times it measured.
+    pub(crate) fn too_late_for(&self, measured: &Latency) -> Option<u64> {
+        let median_ns = measured.quantile_ns(0.5).unwrap_or(0) as f64;
+        let tolerated_ns = (median_ns * LATE_SHARE).max(LATE_NS);
+        self.late_p99_ns.filter(|&late| late as f64 > tolerated_ns)
     }
 }
 

@@ -11,11 +11,17 @@ pub mod http;
 pub mod jobs;
 mod latency;
 mod net;
+mod plan;
 mod progress;
 mod schedule;
 pub mod ws;
 
-pub use fault::Faults;
+pub use fault::{Fault, Faults};
 pub use generator::Generator;
 pub use latency::{Latency, Summary};
+pub use net::limit::FileLimit;
+pub use net::target::TargetError;
+pub use net::tls::{Trust, TrustError};
+pub use plan::PlanError;
 pub use progress::{Live, Progress, Silent};
+pub use schedule::{Arrivals, OpenLoop};

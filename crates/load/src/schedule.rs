@@ -1,5 +1,6 @@
 //! When to send: the intended times of an open loop, fixed before the run and whatever the server does.
 
+use crate::plan::PlanError;
 use rand::RngExt as _;
 use rand::rngs::SmallRng;
 use std::fmt;
@@ -36,6 +37,24 @@ impl fmt::Display for Arrivals {
     }
 }
 
+/// An open loop: something is sent at intended times, whatever the server does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OpenLoop {
+    /// How often, on average.
+    pub per_second: f64,
+    /// How the intended times lie.
+    pub arrivals: Arrivals,
+}
+
+impl OpenLoop {
+    pub(crate) fn check(self) -> Result<(), PlanError> {
+        match self.per_second.is_finite() && self.per_second > 0.0 {
+            true => Ok(()),
+            false => PlanError::because("the rate of an open loop has to be a number above 0"),
+        }
+    }
+}
+
 /// An endless row of intended times, in nanoseconds of the driver's clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
@@ -48,8 +67,9 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Times from `start_ns` on, `per_second` of them on average.
-    pub(crate) fn new(arrivals: Arrivals, per_second: f64, start_ns: u64) -> Self {
+    /// The times of an open loop from `start_ns` on.
+    pub(crate) fn new(open: OpenLoop, start_ns: u64) -> Self {
+        let OpenLoop { per_second, arrivals } = open;
         Self { arrivals, gap_ns: 1e9 / per_second, start_ns: start_ns as f64, offset_ns: 0.0, count: 0 }
     }
 
@@ -76,7 +96,7 @@ mod tests {
 
     fn times(arrivals: Arrivals, count: usize) -> Vec<u64> {
         let mut random = SmallRng::seed_from_u64(1);
-        let mut schedule = Schedule::new(arrivals, 1000.0, 5_000);
+        let mut schedule = Schedule::new(OpenLoop { per_second: 1000.0, arrivals }, 5_000);
         let next = || {
             let time = schedule.next_ns();
             schedule.advance(&mut random);

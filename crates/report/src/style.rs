@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn small_helpers() {
         assert_eq!(thousands(1_234_567), "1,234,567");
-        assert_eq!(thousands(12), "12");
+        assert_eq!([0, 12, 999, 1_000].map(thousands), ["0", "12", "999", "1,000"]);
         assert_eq!(clip("abcdef", 4), "abc…");
         assert_eq!(clip("a\x1b[2Jb", 9), "a?[2Jb");
         assert_eq!(wrap("one two three", 9, 2), "  one two\n  three\n");

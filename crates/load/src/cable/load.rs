@@ -66,7 +66,7 @@ impl Load {
     pub(super) fn begin(&mut self, pace: Pace, sample: u32, now_ns: u64) {
         let slots = |count: u32| std::iter::repeat_n(now_ns, count as usize).collect();
         self.pacing = match pace {
-            Pace::Open { per_second, arrivals } => Pacing::Open(Schedule::new(arrivals, per_second, now_ns)),
+            Pace::Open(open) => Pacing::Open(Schedule::new(open, now_ns)),
             Pace::Closed { in_flight } => Pacing::Closed { free: slots(in_flight), slot: Slot::FanOut },
             Pace::Classic { in_flight } => Pacing::Closed { free: slots(in_flight), slot: Slot::Ack },
         };

@@ -16,17 +16,16 @@ mod tally;
 mod waiting;
 mod wire;
 
-pub use crate::net::limit::FileLimit;
-pub use crate::net::target::TargetError;
-pub use crate::net::tls::{Trust, TrustError};
-pub use crate::schedule::Arrivals;
 pub use outcome::{Outcome, Problem, Step};
-pub use plan::{Pace, Plan, PlanError, Protocol};
+pub use plan::{Pace, Plan, Protocol};
 
 use crate::fault::Faults;
 use crate::generator::CpuMeter;
 use crate::latency::Latency;
-use crate::net::limit;
+use crate::net::limit::{self, FileLimit};
+use crate::net::target::TargetError;
+use crate::net::tls::TrustError;
+use crate::plan::PlanError;
 use crate::progress::{Live, Progress};
 use load::Load;
 use pool::Pool;
@@ -67,7 +66,7 @@ pub enum Error {
 
 fn in_words(faults: &Faults) -> String {
     let all: Vec<String> =
-        faults.iter().map(|(class, count, example)| format!("{example} ({class} × {count})")).collect();
+        faults.iter().map(|fault| format!("{} ({} × {})", fault.example, fault.class, fault.count)).collect();
     if all.is_empty() { "the run was ended before".to_owned() } else { all.join("; ") }
 }
 

@@ -1,16 +1,11 @@
 //! What a broadcast run found.
 
 use super::tally::Counts;
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
 use crate::latency::Latency;
 use serde::Serialize;
 use std::fmt;
-
-/// A generator that is late by more than this, and by more than [`LATE_SHARE`] of the median fan-out time, taints the run.
-const LATE_NS: u64 = 1_000_000;
-/// See [`LATE_NS`].
-const LATE_SHARE: f64 = 0.10;
 
 /// The figures of one step.
 #[derive(Debug, Clone, Serialize)]
@@ -74,14 +69,7 @@ pub enum Problem {
     /// Deliveries came more than once.
     Duplicated(u64),
     /// Something went wrong.
-    Errors {
-        /// Its class.
-        class: String,
-        /// How often.
-        count: u64,
-        /// In words, once.
-        example: String,
-    },
+    Errors(Fault),
     /// The generator used all of its core.
     Saturated {
         /// In the step with so many clients.
@@ -105,7 +93,7 @@ impl fmt::Display for Problem {
         match self {
             Self::Lost { lost, expected } => write!(f, "{lost} of {expected} deliveries were lost"),
             Self::Duplicated(count) => write!(f, "{count} deliveries came more than once"),
-            Self::Errors { class, count, example } => write!(f, "{class} × {count}: {example}"),
+            Self::Errors(fault) => fault.fmt(f),
             Self::Saturated { clients, cpu_share } => write!(
                 f,
                 "the generator itself was the limit at {clients} clients ({:.0} % of its core): the times include its own",
@@ -181,12 +169,7 @@ impl Step {
         if self.messages > 0 && self.generator.is_saturated() {
             problems.push(Problem::Saturated { clients: self.clients, cpu_share: self.generator.cpu_share });
         }
-        let tolerated = self
-            .fan_out
-            .quantile_ns(0.5)
-            .map_or(0.0, |median| median as f64 * LATE_SHARE)
-            .max(LATE_NS as f64);
-        if let Some(late_p99_ns) = self.generator.late_p99_ns.filter(|&late| late as f64 > tolerated) {
+        if let Some(late_p99_ns) = self.generator.too_late_for(&self.fan_out) {
             problems.push(Problem::Late { clients: self.clients, late_p99_ns });
         }
         problems
@@ -197,18 +180,11 @@ impl Outcome {
     /// Why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.steps.iter().flat_map(Step::problems).collect();
-        for (class, count, example) in self.errors().iter() {
-            problems.push(Problem::Errors { class: class.to_owned(), count, example: example.to_owned() });
-        }
+        problems.extend(self.errors().iter().map(Problem::Errors));
         if self.interrupted {
             problems.push(Problem::Interrupted);
         }
         problems
-    }
-
-    /// Whether every delivery came once and in time, nothing went wrong, and the generator was not the limit.
-    pub fn is_clean(&self) -> bool {
-        self.problems().is_empty()
     }
 
     /// What went wrong in all steps, by class.

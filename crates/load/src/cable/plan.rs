@@ -1,7 +1,8 @@
 //! What a broadcast run is asked to do.
 
 use crate::net::tls::Trust;
-use crate::schedule::Arrivals;
+use crate::plan::PlanError;
+use crate::schedule::OpenLoop;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -70,12 +71,7 @@ pub enum Pace {
         in_flight: u32,
     },
     /// Open loop: at intended times, whatever the server does. Latencies count from the intended time.
-    Open {
-        /// Broadcasts per second on average.
-        per_second: f64,
-        /// How the intended times lie.
-        arrivals: Arrivals,
-    },
+    Open(OpenLoop),
 }
 
 /// A broadcast run: connect clients in steps, and at each step broadcast from random ones.
@@ -126,11 +122,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Why a plan cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PlanError(pub(crate) String);
-
 impl Plan {
     /// The reference benchmark of the field at this URL: 10 steps of 1,000 clients, 100 broadcasts of 200 B each, 8 at once.
     pub fn new(url: impl Into<String>) -> Self {
@@ -179,7 +170,7 @@ impl Plan {
 
     /// Refuses what cannot be carried out.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
-        let no = |text: &str| Err(PlanError(text.to_owned()));
+        let no = PlanError::because;
         match self.pace {
             _ if self.clients == 0 || self.step == 0 => {
                 return no("a run needs at least one client and a step of at least one");
@@ -187,9 +178,7 @@ impl Plan {
             Pace::Closed { in_flight: 0 } | Pace::Classic { in_flight: 0 } => {
                 return no("a closed loop needs at least one broadcast under way at once");
             }
-            Pace::Open { per_second, .. } if !(per_second.is_finite() && per_second > 0.0) => {
-                return no("the rate of an open loop has to be a number above 0");
-            }
+            Pace::Open(open) => open.check()?,
             Pace::Classic { .. } if self.ack.is_none() => {
                 return no("the classic loop waits for acknowledgements, so it cannot do without them");
             }
@@ -206,6 +195,7 @@ impl Plan {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::schedule::Arrivals;
 
     #[test]
     fn steps_end_with_all_clients() {
@@ -235,7 +225,7 @@ mod tests {
     fn plans_that_cannot_be_carried_out_are_refused() {
         let good = Plan::new("ws://localhost/");
         good.check().unwrap();
-        let open = |per_second| Pace::Open { per_second, arrivals: Arrivals::Constant };
+        let open = |per_second| Pace::Open(OpenLoop { per_second, arrivals: Arrivals::Constant });
         for pace in [open(0.0), open(f64::NAN), Pace::Closed { in_flight: 0 }] {
             Plan { pace, ..good.clone() }.check().unwrap_err();
         }

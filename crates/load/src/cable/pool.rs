@@ -3,6 +3,7 @@
 //! One epoll instance, edge-triggered; each connection is registered once. A delivery costs one `recv`, one clock read and a
 //! comparison of bytes (see `intake`).
 
+use super::Error;
 use super::class;
 use super::connection::{Connection, Stage};
 use super::load::Load;
@@ -10,11 +11,11 @@ use super::plan::Plan;
 use super::tally::Members;
 use super::waiting::{Waiting, Woken};
 use super::wire::Wire;
-use super::{Error, PlanError};
 use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::latency::Latency;
 use crate::net::{stream, target::Target, tls};
+use crate::plan::PlanError;
 use crate::ws::frame::Opcode;
 use crate::ws::upgrade::Upgrade;
 use mio::Token;

@@ -7,7 +7,8 @@
 //! A delivery is not parsed. Every message carries an id that occurs nowhere else (`u` + a random run number + its sequence
 //! number), and the id is looked for where it was in the delivery before, which is nearly always right; else by a search.
 
-use super::plan::{Plan, PlanError, Protocol};
+use super::plan::{Plan, Protocol};
+use crate::plan::PlanError;
 use memchr::memmem;
 use serde_json::{Value, json};
 

@@ -12,11 +12,9 @@ mod row;
 mod template;
 mod user;
 
-pub use crate::net::tls::Trust;
-pub use crate::schedule::Arrivals;
 pub use outcome::{Batch, Figures, Outcome, Problem, RouteFigures};
 pub use plan::{Extent, Pace, Plan};
-pub use routes::{Body, Login, Route, Routes, RoutesError, Upload, Values};
+pub use routes::{Body, Login, Route, Routes, Upload, Values};
 
 use crate::clock::Clock;
 use crate::fault::Faults;
@@ -25,6 +23,7 @@ use crate::latency::Latency;
 use crate::net::limit::{self, FileLimit};
 use crate::net::target::{Target, TargetError};
 use crate::net::tls::{self, TrustError};
+use crate::plan::PlanError;
 use crate::progress::{Live, Progress};
 use crate::schedule::Schedule;
 use rand::SeedableRng as _;
@@ -44,9 +43,9 @@ const TELL_EVERY: Duration = Duration::from_millis(250);
 /// Why a run could not take place. What happens to single requests is no error of the run but counted in its [`Outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The routes or the plan make no sense.
+    /// The plan or its routes make no sense.
     #[error(transparent)]
-    Routes(#[from] RoutesError),
+    Plan(#[from] PlanError),
     /// The server cannot be reached.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -83,9 +82,9 @@ pub fn run(
 }
 
 /// The servers that the routes are on, each once.
-fn origins(routes: &Routes) -> Result<Vec<String>, RoutesError> {
+fn origins(routes: &Routes) -> Result<Vec<String>, PlanError> {
     let all = routes.routes.iter().map(|route| Ok(routes.url(&route.path)?.origin().ascii_serialization()));
-    let mut all = all.collect::<Result<Vec<_>, RoutesError>>()?;
+    let mut all = all.collect::<Result<Vec<_>, PlanError>>()?;
     all.sort();
     all.dedup();
     Ok(all)
@@ -186,7 +185,7 @@ impl Shared {
         }
         let users = self.users.borrow().len();
         if users == 0 {
-            let words = faults.iter().next().map_or_else(String::new, |(_, _, example)| example.to_owned());
+            let words = faults.iter().next().map_or_else(String::new, |fault| fault.example);
             return Err(Error::Login(words));
         }
         self.free.add_permits(users);
@@ -226,8 +225,8 @@ impl Shared {
                     tasks.spawn_local(Rc::clone(self).closed_user(end));
                 }
             }
-            Pace::Open { per_second, arrivals, .. } => {
-                let schedule = Schedule::new(arrivals, per_second, begun_ns);
+            Pace::Open { open, .. } => {
+                let schedule = Schedule::new(open, begun_ns);
                 let random = SmallRng::seed_from_u64(plan.seed);
                 let times = pacer::start(self.clock, schedule, random, end.time_ns);
                 tasks.spawn_local(Rc::clone(self).open_loop(end, times));

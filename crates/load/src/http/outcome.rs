@@ -1,16 +1,11 @@
 //! What an HTTP run found.
 
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
 use crate::latency::Latency;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// A generator that sends later than this at the 99th percentile taints the run, unless it is little beside the response time.
-const LATE_NS: u64 = 1_000_000;
-/// See [`LATE_NS`].
-const LATE_SHARE: f64 = 0.10;
 
 /// Figures of some requests.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -69,14 +64,7 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Problem {
     /// Something went wrong.
-    Errors {
-        /// Its class.
-        class: String,
-        /// How often.
-        count: u64,
-        /// In words, once.
-        example: String,
-    },
+    Errors(Fault),
     /// The generator used all of its core: the share it used.
     Saturated(f64),
     /// The generator was late: by so many nanoseconds at the 99th percentile.
@@ -88,7 +76,7 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Errors { class, count, example } => write!(f, "{class} × {count}: {example}"),
+            Self::Errors(fault) => fault.fmt(f),
             Self::Saturated(share) => {
                 write!(
                     f,
@@ -129,10 +117,7 @@ impl Batch {
         if self.generator.is_saturated() {
             problems.push(Problem::Saturated(self.generator.cpu_share));
         }
-        let median = self.figures.response.quantile_ns(0.5).unwrap_or(0) as f64;
-        let tolerated = (median * LATE_SHARE).max(LATE_NS as f64);
-        problems
-            .extend(self.generator.late_p99_ns.filter(|&late| late as f64 > tolerated).map(Problem::Late));
+        problems.extend(self.generator.too_late_for(&self.figures.response).map(Problem::Late));
         problems
     }
 }
@@ -149,17 +134,8 @@ impl Outcome {
     pub fn problems(&self) -> Vec<Problem> {
         let mut errors = self.total().errors;
         errors.merge(&self.warm_up_errors);
-        let errors = errors.iter().map(|(class, count, example)| Problem::Errors {
-            class: class.to_owned(),
-            count,
-            example: example.to_owned(),
-        });
+        let errors = errors.iter().map(Problem::Errors);
         let interrupted = self.interrupted.then_some(Problem::Interrupted);
         self.batches.iter().flat_map(Batch::problems).chain(errors).chain(interrupted).collect()
-    }
-
-    /// Whether every response was as expected and the generator was not the limit.
-    pub fn is_clean(&self) -> bool {
-        self.problems().is_empty()
     }
 }

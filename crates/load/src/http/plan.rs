@@ -1,8 +1,9 @@
 //! What an HTTP run is asked to do.
 
-use super::routes::{Routes, RoutesError};
+use super::routes::Routes;
 use crate::net::tls::Trust;
-use crate::schedule::Arrivals;
+use crate::plan::PlanError;
+use crate::schedule::OpenLoop;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -17,10 +18,8 @@ pub enum Pace {
     /// Open loop: at intended times, each from a user who is free. When none is, the request waits, and the time that it
     /// waits counts.
     Open {
-        /// Requests per second on average.
-        per_second: f64,
-        /// How the intended times lie.
-        arrivals: Arrivals,
+        /// When requests are sent.
+        open: OpenLoop,
         /// Users there are at most, each with a connection.
         users: u32,
     },
@@ -84,19 +83,15 @@ impl Plan {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), RoutesError> {
-        let no = |text: &str| Err(RoutesError(text.to_owned()));
-        match self.pace {
-            Pace::Closed { users: 0 } | Pace::Open { users: 0, .. } => {
-                return no("a run needs at least one user");
-            }
-            Pace::Open { per_second, .. } if !(per_second.is_finite() && per_second > 0.0) => {
-                return no("the rate of an open loop has to be a number above 0");
-            }
-            _ => {}
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        if let Pace::Open { open, .. } = self.pace {
+            open.check()?;
+        }
+        if self.users() == 0 {
+            return PlanError::because("a run needs at least one user");
         }
         if self.batch.is_nothing() || self.batches == 0 {
-            return no("a run needs at least one batch with at least one request");
+            return PlanError::because("a run needs at least one batch with at least one request");
         }
         self.routes.check()
     }

@@ -3,8 +3,9 @@
 
 use super::form;
 use super::plan::Plan;
-use super::routes::{Routes, RoutesError, Values};
+use super::routes::{Routes, Values};
 use super::template;
+use crate::plan::PlanError;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ impl Row {
     }
 
     /// The request with this number; `csrf` is the user's token.
-    pub(super) fn request(&self, number: u64, csrf: Option<&str>) -> Result<Request, RoutesError> {
+    pub(super) fn request(&self, number: u64, csrf: Option<&str>) -> Result<Request, PlanError> {
         // A generator of its own for each number: the order in which users take numbers changes nothing.
         let mut random = SmallRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let total = self.sums.last().copied().unwrap_or(1.0);

@@ -6,14 +6,14 @@ mod plan;
 mod sidekiq;
 mod watch;
 
-pub use crate::schedule::Arrivals;
 pub use outcome::{Outcome, Problem};
-pub use plan::{Pace, Plan, PlanError};
+pub use plan::{Pace, Plan};
 
 use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::generator::CpuMeter;
 use crate::latency::Latency;
+use crate::plan::PlanError;
 use crate::progress::{Live, Progress};
 use crate::schedule::Schedule;
 use rand::SeedableRng as _;
@@ -190,9 +190,7 @@ impl<P: Progress> Runner<'_, P> {
         let mut random = SmallRng::seed_from_u64(self.plan.seed);
         let mut schedule = match self.plan.pace {
             Pace::Drain => None,
-            Pace::Open { per_second, arrivals } => {
-                Some(Schedule::new(arrivals, per_second, self.clock.now_ns()))
-            }
+            Pace::Open(open) => Some(Schedule::new(open, self.clock.now_ns())),
         };
         loop {
             let due_ns = match &mut schedule {

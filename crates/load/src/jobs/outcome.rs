@@ -1,6 +1,6 @@
 //! What a run of jobs found.
 
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
 use crate::latency::Latency;
 use serde::Serialize;
@@ -46,14 +46,7 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// Something went wrong.
-    Errors {
-        /// Its class.
-        class: String,
-        /// How often.
-        count: u64,
-        /// In words, once.
-        example: String,
-    },
+    Errors(Fault),
     /// Jobs were never taken.
     Untaken {
         /// How many.
@@ -72,7 +65,7 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Errors { class, count, example } => write!(f, "{class} × {count}: {example}"),
+            Self::Errors(fault) => fault.fmt(f),
             Self::Untaken { jobs, pushed } => {
                 write!(f, "{jobs} of {pushed} jobs were taken by nobody and withdrawn")
             }
@@ -93,15 +86,7 @@ impl Outcome {
 
     /// Why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = self
-            .errors
-            .iter()
-            .map(|(class, count, example)| Problem::Errors {
-                class: class.to_owned(),
-                count,
-                example: example.to_owned(),
-            })
-            .collect();
+        let mut problems: Vec<Problem> = self.errors.iter().map(Problem::Errors).collect();
         if self.taken < self.pushed {
             problems.push(Problem::Untaken { jobs: self.pushed - self.taken, pushed: self.pushed });
         }
@@ -113,10 +98,5 @@ impl Outcome {
             problems.push(Problem::Interrupted);
         }
         problems
-    }
-
-    /// Whether every job was taken and ended well.
-    pub fn is_clean(&self) -> bool {
-        self.problems().is_empty()
     }
 }

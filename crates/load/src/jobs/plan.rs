@@ -1,6 +1,7 @@
 //! What a run of jobs is asked to do.
 
-use crate::schedule::Arrivals;
+use crate::plan::PlanError;
+use crate::schedule::OpenLoop;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -10,12 +11,7 @@ pub enum Pace {
     /// All at once; then the queue is watched until it is empty.
     Drain,
     /// Open loop: at intended times, whatever the workers do.
-    Open {
-        /// Jobs per second on average.
-        per_second: f64,
-        /// How the intended times lie.
-        arrivals: Arrivals,
-    },
+    Open(OpenLoop),
 }
 
 /// A run of jobs.
@@ -41,11 +37,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Why a plan cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PlanError(String);
-
 impl Plan {
     /// 1,000 jobs of a class without arguments, drained from the queue `default`.
     pub fn new(url: impl Into<String>, class: impl Into<String>) -> Self {
@@ -63,17 +54,14 @@ impl Plan {
     }
 
     pub(super) fn check(&self) -> Result<(), PlanError> {
-        let no = |text: &str| Err(PlanError(text.to_owned()));
         match self.pace {
-            _ if self.jobs == 0 => no("a run needs at least one job"),
-            _ if self.class.is_empty() => no("a job needs a class"),
+            _ if self.jobs == 0 => PlanError::because("a run needs at least one job"),
+            _ if self.class.is_empty() => PlanError::because("a job needs a class"),
             _ if !self.arguments.is_array() => {
-                no("the arguments of a job are a JSON array, for example [1, \"two\"]")
+                PlanError::because("the arguments of a job are a JSON array, for example [1, \"two\"]")
             }
-            Pace::Open { per_second, .. } if !(per_second.is_finite() && per_second > 0.0) => {
-                no("the rate of an open loop has to be a number above 0")
-            }
-            _ => Ok(()),
+            Pace::Open(open) => open.check(),
+            Pace::Drain => Ok(()),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `unbloat bench cable`: the table and the document.
 
-use super::time::{count, time};
+use super::time::time;
+use super::{Verdict, open_loop};
+use crate::style::thousands;
 use serde_json::{Value, json};
 use std::fmt;
 use unbloat_load::cable::{Outcome, Pace, Plan, Step};
@@ -42,7 +44,7 @@ impl fmt::Display for Row<'_> {
             &time(delivery.p95_ns),
             [ack.p50_ns, ack.p95_ns].map(time).each_ref().map(String::as_str),
             &time(connect.p95_ns),
-            &format!("{}/{}", count(step.received), count(step.expected)),
+            &format!("{}/{}", thousands(step.received), thousands(step.expected)),
         )
     }
 }
@@ -64,17 +66,7 @@ fn row(
 
 /// The document of `unbloat bench cable --json` (`docs/reference/bench.schema.json`).
 pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
-    let problems: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();
-    json!({
-        "schema": 1,
-        "bench": "cable",
-        "plan": settings(plan),
-        "steps": outcome.steps,
-        "generator": outcome.generator,
-        "clean": problems.is_empty(),
-        "problems": problems,
-        "interrupted": outcome.interrupted,
-    })
+    super::document("cable", settings(plan), outcome, Value::Null, &Verdict::new(outcome.problems()))
 }
 
 /// What the run was asked to do, for the document and the recording. Headers and sources of trust are left out: they may be
@@ -83,9 +75,7 @@ pub fn settings(plan: &Plan) -> Value {
     let pace = match plan.pace {
         Pace::Closed { in_flight } => json!({"loop": "closed", "in_flight": in_flight}),
         Pace::Classic { in_flight } => json!({"loop": "classic", "in_flight": in_flight}),
-        Pace::Open { per_second, arrivals } => {
-            json!({"loop": "open", "rate": per_second, "arrivals": arrivals.to_string()})
-        }
+        Pace::Open(open) => open_loop(open),
     };
     json!({
         "url": plan.url,

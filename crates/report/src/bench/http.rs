@@ -1,6 +1,8 @@
 //! `unbloat bench http`: the tables and the document.
 
-use super::time::{count, time};
+use super::time::time;
+use super::{Verdict, open_loop};
+use crate::style::thousands;
 use serde_json::{Value, json};
 use std::fmt;
 use unbloat_load::http::{Batch, Extent, Figures, Outcome, Pace, Plan};
@@ -48,8 +50,8 @@ impl fmt::Display for RouteRows<'_> {
 fn figures(f: &mut fmt::Formatter<'_>, name: &str, figures: &Figures, rate: &str) -> fmt::Result {
     let times = figures.response.summary();
     let times = [times.p50_ns, times.p95_ns, times.p99_ns, times.max_ns].map(time);
-    let errors = count(figures.errors.total());
-    row(f, name, &count(figures.requests), &errors, times.each_ref().map(String::as_str), rate)
+    let errors = thousands(figures.errors.total());
+    row(f, name, &thousands(figures.requests), &errors, times.each_ref().map(String::as_str), rate)
 }
 
 fn row(
@@ -65,28 +67,18 @@ fn row(
 
 /// The document of `unbloat bench http --json` (`docs/reference/bench.schema.json`).
 pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
-    let problems: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();
-    json!({
-        "schema": 1,
-        "bench": "http",
-        "plan": settings(plan),
-        "batches": outcome.batches,
-        "routes": outcome.routes,
-        "total": outcome.total(),
-        "warm_up_errors": outcome.warm_up_errors,
-        "generator": outcome.generator,
-        "clean": problems.is_empty(),
-        "problems": problems,
-        "interrupted": outcome.interrupted,
-    })
+    let derived = json!({"total": outcome.total()});
+    super::document("http", settings(plan), outcome, derived, &Verdict::new(outcome.problems()))
 }
 
 /// What the run was asked to do, for the document and the recording. Headers and logins are left out: they may be secrets.
 pub fn settings(plan: &Plan) -> Value {
     let pace = match plan.pace {
         Pace::Closed { users } => json!({"loop": "closed", "users": users}),
-        Pace::Open { per_second, arrivals, users } => {
-            json!({"loop": "open", "rate": per_second, "arrivals": arrivals.to_string(), "users": users})
+        Pace::Open { open, users } => {
+            let mut pace = open_loop(open);
+            pace["users"] = users.into();
+            pace
         }
     };
     let extent = |extent: Extent| match extent {

@@ -1,6 +1,8 @@
 //! `unbloat bench jobs`: the table and the document.
 
-use super::time::{count, time};
+use super::time::time;
+use super::{Verdict, open_loop};
+use crate::style::thousands;
 use serde_json::{Value, json};
 use std::fmt;
 use unbloat_load::Latency;
@@ -13,12 +15,11 @@ pub struct Table<'a>(pub &'a Outcome);
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outcome = self.0;
-        let mean = |times: &Latency| time(times.mean().map(|mean| mean.as_nanos() as u64));
         let row = |f: &mut fmt::Formatter<'_>, name: &str, times: &Latency| {
             let summary = times.summary();
             let [p50, p95, p99, max] =
                 [summary.p50_ns, summary.p95_ns, summary.p99_ns, summary.max_ns].map(time);
-            writeln!(f, "{name:<14} {:>9} {p50:>9} {p95:>9} {p99:>9} {max:>9}", mean(times))
+            writeln!(f, "{name:<14} {:>9} {p50:>9} {p95:>9} {p99:>9} {max:>9}", time(mean_ns(times)))
         };
         writeln!(f, "{:<14} {:>9} {:>9} {:>9} {:>9} {:>9}", "", "mean", "p50", "p95", "p99", "max")?;
         row(f, "in the queue", &outcome.queue)?;
@@ -26,12 +27,12 @@ impl fmt::Display for Table<'_> {
         writeln!(
             f,
             "{} of {} jobs in {:.2} s: {:.1} jobs/s on {} threads, {} failed (times are known to {})",
-            count(outcome.ended),
-            count(outcome.pushed),
+            thousands(outcome.ended),
+            thousands(outcome.pushed),
             outcome.duration_s,
             outcome.per_second(),
             outcome.threads,
-            count(outcome.failed),
+            thousands(outcome.failed),
             time(outcome.resolution.quantile_ns(0.99)),
         )
     }
@@ -39,21 +40,12 @@ impl fmt::Display for Table<'_> {
 
 /// The document of `unbloat bench jobs --json` (`docs/reference/bench.schema.json`).
 pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
-    let problems: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();
-    let mut document = json!({
-        "schema": 1,
-        "bench": "jobs",
-        "plan": settings(plan),
+    let derived = json!({
         "queue_mean_ns": mean_ns(&outcome.queue),
         "run_mean_ns": mean_ns(&outcome.run),
         "jobs_per_s": outcome.per_second(),
-        "clean": problems.is_empty(),
-        "problems": problems,
     });
-    if let (Value::Object(all), Ok(Value::Object(figures))) = (&mut document, serde_json::to_value(outcome)) {
-        all.extend(figures);
-    }
-    document
+    super::document("jobs", settings(plan), outcome, derived, &Verdict::new(outcome.problems()))
 }
 
 fn mean_ns(times: &Latency) -> Option<u64> {
@@ -64,9 +56,7 @@ fn mean_ns(times: &Latency) -> Option<u64> {
 pub fn settings(plan: &Plan) -> Value {
     let pace = match plan.pace {
         Pace::Drain => json!({"loop": "drain"}),
-        Pace::Open { per_second, arrivals } => {
-            json!({"loop": "open", "rate": per_second, "arrivals": arrivals.to_string()})
-        }
+        Pace::Open(open) => open_loop(open),
     };
     json!({"class": plan.class, "queue": plan.queue, "jobs": plan.jobs, "pace": pace, "seed": plan.seed})
 }

@@ -5,7 +5,10 @@ pub mod http;
 pub mod jobs;
 pub(crate) mod time;
 
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt::{self, Display};
+use unbloat_load::OpenLoop;
 
 /// The reasons why a run is not clean, a line each; nothing if it is.
 #[derive(Debug)]
@@ -15,6 +18,11 @@ impl Verdict {
     /// Takes the reasons up.
     pub fn new(problems: impl IntoIterator<Item = impl Display>) -> Self {
         Self(problems.into_iter().map(|problem| problem.to_string()).collect())
+    }
+
+    /// Whether there is no reason.
+    pub fn is_clean(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -26,4 +34,27 @@ impl Display for Verdict {
         writeln!(f, "not clean:")?;
         self.0.iter().try_for_each(|problem| writeln!(f, "  {problem}"))
     }
+}
+
+/// The document of a driver (`docs/reference/bench.schema.json`): how it was run, all that was measured, what follows from
+/// that, and whether it is clean.
+fn document(bench: &str, plan: Value, measured: &impl Serialize, derived: Value, verdict: &Verdict) -> Value {
+    let mut document = json!({
+        "schema": 1,
+        "bench": bench,
+        "plan": plan,
+        "clean": verdict.is_clean(),
+        "problems": verdict.0,
+    });
+    for figures in [serde_json::to_value(measured).unwrap_or_default(), derived] {
+        if let (Value::Object(all), Value::Object(figures)) = (&mut document, figures) {
+            all.extend(figures);
+        }
+    }
+    document
+}
+
+/// The pace of an open loop, for the document.
+fn open_loop(OpenLoop { per_second, arrivals }: OpenLoop) -> Value {
+    json!({"loop": "open", "rate": per_second, "arrivals": arrivals.to_string()})
 }

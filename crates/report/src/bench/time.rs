@@ -16,19 +16,6 @@ pub(crate) fn time(ns: Option<u64>) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A count with thousands set apart: `1,234,567`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,10 +26,5 @@ mod tests {
             .map(|ns| time(Some(ns)));
         assert_eq!(texts, ["0.00 µs", "850 µs", "1.00 ms", "12.3 ms", "999 ms", "1.94 s", "75.0 s"]);
         assert_eq!(time(None), "-");
-    }
-
-    #[test]
-    fn counts_are_grouped() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::series::seconds;
 use crate::bench::time;
+use crate::style::thousands;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -56,7 +57,7 @@ pub(super) fn text(distributions: &[Distribution]) -> String {
             |s| {
                 let times =
                     [s.p50_ns, s.p95_ns, s.p99_ns, s.max_ns].map(|ns| format!("{:>10}", time::time(ns)));
-                format!("{:>10}{}", time::count(s.count), times.concat())
+                format!("{:>10}{}", thousands(s.count), times.concat())
             },
         );
         let _ = writeln!(out, "{:width$}  {:<10}{figures}", crate::style::clip(&one.step, width), one.kind);

@@ -1,14 +1,14 @@
 //! `unbloat bench cable`: broadcasts over WebSockets.
 
-use super::follow::Follower;
 use super::record::Record;
-use super::{Common, exit, header};
+use super::run::Run;
+use super::{Certificates, Common, header};
 use crate::arguments::duration;
 use crate::exit::Exit;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
-use unbloat_load::cable::{self, Arrivals, Pace, Plan, Protocol, Step, Trust};
+use unbloat_load::cable::{self, Pace, Plan, Protocol, Step};
+use unbloat_load::{Arrivals, OpenLoop};
 use unbloat_report::bench::Verdict;
 use unbloat_report::bench::cable::{Heading, Row, document, settings};
 
@@ -77,12 +77,8 @@ pub(crate) struct Args {
     /// A token, sent as 'Authorization: Bearer TOKEN' (one in the URL works too)
     #[arg(long)]
     token: Option<String>,
-    /// Believe the server's certificate if one of this PEM file signed it
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Believe any certificate
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    certificates: Certificates,
     /// Local addresses to connect from, in turn: one has about 28,000 ports
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS,…")]
     source: Vec<IpAddr>,
@@ -110,39 +106,25 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan();
-    let mut record = Record::begin(args.common.output.as_deref(), "cable", &settings(&plan))?;
-    let mut follower = Follower::start(args.common.quiet)?;
-    let printer = follower.printer();
-    let text = !args.common.json;
-    let (mut headed, mut recorded) = (false, Ok(()));
-    let outcome = cable::run(&plan, &mut follower, |step| {
+    let mut run = Run::begin(&args.common, "cable", &settings(&plan))?;
+    let mut headed = false;
+    let outcome = cable::run(&plan, &mut run.follower, |step| {
         match step.classic_line() {
-            Some(line) if text => printer.line(line),
-            None if text => {
+            Some(line) if run.in_text => run.printer.line(line),
+            None if run.in_text => {
                 if !std::mem::replace(&mut headed, true) {
-                    printer.line(Heading);
+                    run.printer.line(Heading);
                 }
-                printer.line(Row(step));
+                run.printer.line(Row(step));
             }
             _ => {}
         }
-        let written = write(&mut record, step);
-        recorded = std::mem::replace(&mut recorded, Ok(())).and(written);
-    });
-    follower.finish();
-    let outcome = outcome?;
-    recorded?;
-    if text {
-        printer.text(Verdict::new(outcome.problems()));
-    } else {
-        printer.line(document(&plan, &outcome));
-    }
-    record.end(outcome.is_clean())?;
-    printer.check()?;
-    Ok(exit(outcome.is_clean()))
+        record(&mut run.record, step);
+    })?;
+    run.end(&Verdict::new(outcome.problems()), "", || document(&plan, &outcome))
 }
 
-fn write(record: &mut Record, step: &Step) -> anyhow::Result<()> {
+fn record(record: &mut Record, step: &Step) {
     let latencies = [
         ("connect", &step.connect),
         ("ack", &step.ack),
@@ -158,20 +140,15 @@ fn write(record: &mut Record, step: &Step) -> anyhow::Result<()> {
         ("errors", step.errors.total() as f64, "1"),
         ("throughput", step.deliveries_per_s(), "1/s"),
     ];
-    record.step(&format!("{} clients", step.clients), &latencies, &metrics)
+    record.step(&format!("{} clients", step.clients), &latencies, &metrics);
 }
 
 impl Args {
     fn plan(&self) -> Plan {
         let pace = match self.rate {
-            Some(per_second) => Pace::Open { per_second, arrivals: self.arrivals },
+            Some(per_second) => Pace::Open(OpenLoop { per_second, arrivals: self.arrivals }),
             None if self.classic => Pace::Classic { in_flight: self.concurrency },
             None => Pace::Closed { in_flight: self.concurrency },
-        };
-        let trust = match &self.ca {
-            Some(path) => Trust::File(path.clone()),
-            None if self.insecure => Trust::Anything,
-            None => Trust::System,
         };
         Plan {
             protocol: self.protocol,
@@ -185,7 +162,7 @@ impl Args {
             data: self.data.clone(),
             ack: (!self.no_ack).then(|| self.ack.clone()),
             headers: self.headers(),
-            trust,
+            trust: self.certificates.trust(),
             sources: self.source.clone(),
             connecting: self.connecting,
             connect_timeout: self.connect_timeout,

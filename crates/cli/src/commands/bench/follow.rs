@@ -1,5 +1,6 @@
 //! Showing how far a run is: a bar with the current percentiles on a terminal, plain lines elsewhere; and Ctrl-C.
 
+use crate::interrupt::interruptible;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
@@ -28,14 +29,6 @@ enum Show {
 impl Follower {
     /// Begins to follow, and to listen for Ctrl-C.
     pub(super) fn start(quiet: bool) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let pressed = Arc::clone(&stop);
-        ctrlc::set_handler(move || {
-            // The second one does not wait for the run's own end.
-            if pressed.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        })?;
         let show = if quiet {
             Show::Nothing
         } else if std::io::stderr().is_terminal() {
@@ -43,7 +36,7 @@ impl Follower {
         } else {
             Show::Lines { phase: String::new(), last: Instant::now() }
         };
-        Ok(Self { show, stop })
+        Ok(Self { show, stop: interruptible()? })
     }
 
     /// What writes the result while this follows.
@@ -51,9 +44,11 @@ impl Follower {
         let bar = if let Show::Bar(bar) = &self.show { Some(bar.clone()) } else { None };
         Printer { bar, failed: RefCell::new(None) }
     }
+}
 
-    /// Clears the bar.
-    pub(super) fn finish(&self) {
+/// Clears the bar.
+impl Drop for Follower {
+    fn drop(&mut self) {
         if let Show::Bar(bar) = &self.show {
             bar.finish_and_clear();
         }

@@ -1,15 +1,15 @@
 //! `unbloat bench http`: requests over HTTP.
 
-use super::follow::Follower;
-use super::record::Record;
-use super::{Common, exit, header};
+use super::run::Run;
+use super::{Certificates, Common, header};
 use crate::arguments::duration;
 use crate::exit::Exit;
 use anyhow::Context as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use unbloat_load::http::{self, Arrivals, Extent, Pace, Plan, Routes, Trust};
+use unbloat_load::http::{self, Extent, Pace, Plan, Routes};
+use unbloat_load::{Arrivals, OpenLoop};
 use unbloat_report::bench::Verdict;
 use unbloat_report::bench::http::{BatchRow, Heading, RouteRows, document, settings};
 
@@ -59,12 +59,8 @@ pub(crate) struct Args {
     /// A header of every request, as often as needed: 'Name: value'
     #[arg(long, short = 'H', value_parser = header, value_name = "HEADER")]
     header: Vec<(String, String)>,
-    /// Believe the server's certificate if one of this PEM file signed it
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Believe any certificate
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    certificates: Certificates,
     /// Local address to connect from
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
@@ -77,51 +73,33 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
-    let mut record = Record::begin(args.common.output.as_deref(), "http", &settings(&plan))?;
-    let mut follower = Follower::start(args.common.quiet)?;
-    let printer = follower.printer();
-    let (text, mut number, mut recorded) = (!args.common.json, 0, Ok(()));
-    let outcome = http::run(&plan, &mut follower, |batch| {
+    let mut run = Run::begin(&args.common, "http", &settings(&plan))?;
+    let mut number = 0;
+    let outcome = http::run(&plan, &mut run.follower, |batch| {
         number += 1;
-        if text && number == 1 {
-            printer.line(Heading);
+        if run.in_text && number == 1 {
+            run.printer.line(Heading);
         }
-        if text {
-            printer.line(BatchRow { number, batch });
+        if run.in_text {
+            run.printer.line(BatchRow { number, batch });
         }
         let metrics = [
             ("requests", batch.figures.requests as f64, "1"),
             ("errors", batch.figures.errors.total() as f64, "1"),
             ("throughput", batch.per_second(), "1/s"),
         ];
-        let written =
-            record.step(&format!("batch {number}"), &[("response", &batch.figures.response)], &metrics);
-        recorded = std::mem::replace(&mut recorded, Ok(())).and(written);
-    });
-    follower.finish();
-    let outcome = outcome?;
-    recorded?;
-    if text {
-        printer.text(RouteRows(&outcome));
-        printer.text(Verdict::new(outcome.problems()));
-    } else {
-        printer.line(document(&plan, &outcome));
-    }
-    record.end(outcome.is_clean())?;
-    printer.check()?;
-    Ok(exit(outcome.is_clean()))
+        run.record.step(&format!("batch {number}"), &[("response", &batch.figures.response)], &metrics);
+    })?;
+    run.end(&Verdict::new(outcome.problems()), RouteRows(&outcome), || document(&plan, &outcome))
 }
 
 impl Args {
     fn plan(&self) -> anyhow::Result<Plan> {
         let pace = match self.rate {
-            Some(per_second) => Pace::Open { per_second, arrivals: self.arrivals, users: self.users },
+            Some(per_second) => {
+                Pace::Open { open: OpenLoop { per_second, arrivals: self.arrivals }, users: self.users }
+            }
             None => Pace::Closed { users: self.users },
-        };
-        let trust = match &self.ca {
-            Some(path) => Trust::File(path.clone()),
-            None if self.insecure => Trust::Anything,
-            None => Trust::System,
         };
         Ok(Plan {
             pace,
@@ -130,7 +108,7 @@ impl Args {
             batches: self.batches,
             timeout: self.timeout,
             headers: self.header.clone(),
-            trust,
+            trust: self.certificates.trust(),
             source: self.source,
             seed: self.seed,
             ..Plan::new(self.read_routes()?)

@@ -1,12 +1,12 @@
 //! `unbloat bench jobs`: Sidekiq jobs.
 
-use super::follow::Follower;
-use super::record::Record;
-use super::{Common, exit};
+use super::Common;
+use super::run::Run;
 use crate::arguments::duration;
 use crate::exit::Exit;
 use std::time::Duration;
-use unbloat_load::jobs::{self, Arrivals, Pace, Plan};
+use unbloat_load::jobs::{self, Pace, Plan};
+use unbloat_load::{Arrivals, OpenLoop};
 use unbloat_report::bench::Verdict;
 use unbloat_report::bench::jobs::{Table, document, settings};
 
@@ -52,33 +52,21 @@ fn json(text: &str) -> Result<serde_json::Value, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan();
-    let mut record = Record::begin(args.common.output.as_deref(), "jobs", &settings(&plan))?;
-    let mut follower = Follower::start(args.common.quiet)?;
-    let printer = follower.printer();
-    let outcome = jobs::run(&plan, &mut follower);
-    follower.finish();
-    let outcome = outcome?;
+    let mut run = Run::begin(&args.common, "jobs", &settings(&plan))?;
+    let outcome = jobs::run(&plan, &mut run.follower)?;
     let metrics = [
         ("jobs", outcome.ended as f64, "1"),
         ("failed", outcome.failed as f64, "1"),
         ("throughput", outcome.per_second(), "1/s"),
     ];
-    record.step("jobs", &[("queue", &outcome.queue), ("run", &outcome.run)], &metrics)?;
-    if args.common.json {
-        printer.line(document(&plan, &outcome));
-    } else {
-        printer.text(Table(&outcome));
-        printer.text(Verdict::new(outcome.problems()));
-    }
-    record.end(outcome.is_clean())?;
-    printer.check()?;
-    Ok(exit(outcome.is_clean()))
+    run.record.step("jobs", &[("queue", &outcome.queue), ("run", &outcome.run)], &metrics);
+    run.end(&Verdict::new(outcome.problems()), Table(&outcome), || document(&plan, &outcome))
 }
 
 impl Args {
     fn plan(&self) -> Plan {
         let pace = match self.rate {
-            Some(per_second) => Pace::Open { per_second, arrivals: self.arrivals },
+            Some(per_second) => Pace::Open(OpenLoop { per_second, arrivals: self.arrivals }),
             None => Pace::Drain,
         };
         Plan {

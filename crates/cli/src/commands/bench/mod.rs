@@ -5,8 +5,11 @@ mod follow;
 mod http;
 mod jobs;
 mod record;
+mod run;
 
 use crate::exit::Exit;
+use std::path::PathBuf;
+use unbloat_load::Trust;
 
 /// Options of `unbloat bench`.
 #[derive(Debug, clap::Args)]
@@ -42,15 +45,31 @@ pub(crate) struct Common {
     json: bool,
     /// Also write the result into this recording file (a new one, or one that `unbloat record` is writing)
     #[arg(long, short, value_name = "FILE")]
-    output: Option<std::path::PathBuf>,
+    output: Option<PathBuf>,
     /// Say nothing on stderr but errors
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// A status for scripts: 3 when the run is not clean.
-fn exit(clean: bool) -> Exit {
-    if clean { Exit::Done } else { Exit::No }
+/// Which certificates of servers are believed.
+#[derive(Debug, clap::Args)]
+struct Certificates {
+    /// Believe the server's certificate if one of this PEM file signed it
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Believe any certificate
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl Certificates {
+    fn trust(&self) -> Trust {
+        match &self.ca {
+            Some(path) => Trust::File(path.clone()),
+            None if self.insecure => Trust::Anything,
+            None => Trust::System,
+        }
+    }
 }
 
 /// `Name: value`, as curl takes headers.

@@ -15,14 +15,22 @@ pub(super) struct Record {
     step_began_ns: i64,
     step: i64,
     settings: String,
+    /// The first step that could not be written: told when the run is over, because the run itself need not suffer from it.
+    failed: Option<anyhow::Error>,
 }
 
 impl Record {
     /// Opens the file if there is one to be written, and marks the beginning. A file that exists is added to: `unbloat record`
     /// may be writing to it.
     pub(super) fn begin(path: Option<&Path>, bench: &str, settings: &Value) -> anyhow::Result<Self> {
-        let mut record =
-            Self { writer: None, owns: false, step_began_ns: 0, step: 0, settings: settings.to_string() };
+        let mut record = Self {
+            writer: None,
+            owns: false,
+            step_began_ns: 0,
+            step: 0,
+            settings: settings.to_string(),
+            failed: None,
+        };
         let Some(path) = path else { return Ok(record) };
         record.owns = !path.exists();
         let opened = if record.owns {
@@ -43,8 +51,15 @@ impl Record {
         Ok(record)
     }
 
-    /// Writes a step that just ended: its distributions and its figures with their units.
-    pub(super) fn step(
+    /// Writes a step that just ended: its distributions and its figures with their units. Whether that went well, the
+    /// [`end`](Self::end) tells.
+    pub(super) fn step(&mut self, name: &str, latencies: &[(&str, &Latency)], metrics: &[(&str, f64, &str)]) {
+        if let Err(error) = self.write(name, latencies, metrics) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn write(
         &mut self,
         name: &str,
         latencies: &[(&str, &Latency)],
@@ -83,7 +98,11 @@ impl Record {
     }
 
     /// Ends the recording, if it is this command's own.
+    ///
+    /// # Errors
+    /// It could not be written, now or at a step before.
     pub(super) fn end(self, clean: bool) -> anyhow::Result<()> {
+        self.failed.map_or(Ok(()), Err)?;
         let Some(mut writer) = self.writer else { return Ok(()) };
         let now_ns = writer.now_ns()?;
         if self.owns {

@@ -1,9 +1,7 @@
-//! Showing how far an experiment is, and Ctrl-C.
+//! Showing how far an experiment is.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unbloat_lab::experiment::Progress;
 use unbloat_lab::metric::Metric;
@@ -11,18 +9,6 @@ use unbloat_lab::result::RunResult;
 use unbloat_lab::schedule::Slot;
 use unbloat_lab::variant::Variant;
 use unbloat_report::Iec;
-
-/// Set by the first Ctrl-C (or SIGTERM). The second one ends the program at once; the next start cleans up.
-pub(super) fn interruptible() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let pressed = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || {
-        if pressed.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })?;
-    Ok(interrupted)
-}
 
 /// Follows an experiment on stderr.
 pub(super) enum Follower {

@@ -5,6 +5,7 @@ mod follow;
 
 use super::report::{Show, show};
 use crate::exit::Exit;
+use crate::interrupt::interruptible;
 use anyhow::Context as _;
 use follow::Follower;
 use std::io::Write as _;
@@ -84,7 +85,8 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     room::check(&plan, runs, &output)?;
     let (mut file, stored) =
         ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
-    let interrupted = follow::interruptible()?;
+    // Whoever is too impatient for the first Ctrl-C's tidy end has it tidied up by the next start.
+    let interrupted = interruptible()?;
     let bench = Bench {
         plan: &plan,
         variants: &variants,

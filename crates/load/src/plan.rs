@@ -1,0 +1,13 @@
+//! What the plans of all drivers have in common: they are refused, with a reason, before anything is sent.
+
+/// Why a plan cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlanError(pub(crate) String);
+
+impl PlanError {
+    /// A refusal.
+    pub(crate) fn because(reason: &str) -> Result<(), Self> {
+        Err(Self(reason.to_owned()))
+    }
+}
