@@ -10,7 +10,7 @@ pub mod glibc;
 pub mod iec;
 pub mod inspect;
 pub mod model;
-pub mod proportion;
+mod proportional;
 mod ranges;
 pub mod ruby;
 pub mod sharing;

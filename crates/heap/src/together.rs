@@ -2,7 +2,8 @@
 
 use crate::inspect::{Options, inspect};
 use crate::model::{Failure, Inspection, Note, ProcessReport};
-use crate::{proportion, sharing, verdict};
+use crate::proportional::by_page;
+use crate::{sharing, verdict};
 use unbloat_process::{Error, Pid, Result, status};
 
 /// Inspects the processes one after the other. One that cannot be inspected is told as a failure, and the others are
@@ -32,7 +33,7 @@ pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
 fn inspect_one_of_several(pid: Pid, options: &Options) -> Result<ProcessReport> {
     let mut report = inspect(pid, &Options { map: true, proportional: true, ..*options })?;
     let map = report.map.take();
-    let by_page = map.as_ref().and_then(|map| proportion::census(&report, map).ok().flatten());
+    let by_page = map.as_ref().and_then(|map| by_page::census(&report, map).ok().flatten());
     report.proportional = by_page.or(report.proportional);
     report.map = map.filter(|_| options.map);
     Ok(report)

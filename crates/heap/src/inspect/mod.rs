@@ -6,7 +6,6 @@
 
 mod mappings;
 mod program;
-mod proportional;
 mod refused;
 mod ruby;
 
@@ -19,6 +18,7 @@ use crate::glibc::trim::Use;
 use crate::glibc::{Chunk, Observer, Parameters, Span, Survey};
 use crate::iec::Iec;
 use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport, Runtime};
+use crate::proportional::by_backing;
 use crate::ruby::Reading;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -293,7 +293,7 @@ impl Inspection<'_> {
                 self.report.swap_bytes = Some(rollup.swap_bytes);
                 let parts = rollup.pss_parts.filter(|_| self.options.proportional);
                 self.report.proportional =
-                    parts.and_then(|parts| proportional::share_out(&self.report.census, parts));
+                    parts.and_then(|parts| by_backing::share_out(&self.report.census, parts));
             }
             Err(error) => self.report.note("no-pss", format!("PSS and USS are missing: {error}.")),
         }

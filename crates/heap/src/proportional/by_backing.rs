@@ -1,8 +1,8 @@
-//! The census by proportional bytes.
+//! By what backs the memory: anonymous memory, files, shared memory.
 //!
-//! The kernel tells the proportional bytes of a process by what backs them: anonymous memory, files, shared memory
-//! (`smaps_rollup`, Linux 5.4 and newer). Each category is of one of the three, and gets its share of that part by its
-//! resident bytes. So the sum is the PSS to the byte; within a part it is taken that all categories are shared alike.
+//! The kernel tells the proportional bytes of each of the three (`smaps_rollup`, Linux 5.4 and newer). Each category is of
+//! one of them, and gets its share of that part by its resident bytes. So the sum is the PSS to the byte; within a part it
+//! is taken that all categories are shared alike.
 
 use crate::model::{Category, Census};
 use unbloat_process::Backed;
@@ -23,7 +23,7 @@ fn part_of(category: Category) -> Part {
 }
 
 /// Shares the proportional bytes out. `None` if a part has bytes but the census has no category for it.
-pub(super) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
+pub(crate) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
     let mut shared = Census::default();
     for (part, bytes) in [
         (Part::Anonymous, parts.anonymous_bytes),

@@ -1,12 +1,8 @@
-//! The census by proportional bytes, page by page, so that the censuses of processes that share memory can be added up.
-//! It refines what [`crate::inspect()`] yields at hardly any cost and the recorder can afford: there all categories of
-//! anonymous memory are taken to be shared alike, though what a worker has freed is mostly its own.
+//! Page by page: what one process alone has counts in full, and what others have, too, counts in part.
 //!
 //! The kernel tells of each page whether one process alone has it, but not how many others do, and of the whole process
-//! the proportional size of its anonymous memory and of the rest (`smaps_rollup`). So: a page that one process alone has
-//! counts in full; each shared anonymous page counts the same, just so that their sum is what the kernel says; memory of
-//! files likewise. The sum of the census is then the PSS; how it is distributed over the categories is exact for what is
-//! not shared, and right on average for what is.
+//! the proportional size of its anonymous memory and of the rest (`smaps_rollup`). So each shared anonymous page counts
+//! the same, just so that their sum is what the kernel says; memory of files likewise.
 
 use crate::model::{Category, Census, HeapMap, PageUse, ProcessReport};
 use unbloat_process::{Backing, Maps, PAGE_SIZE, PageMap, Residency, Result, Rollup};
@@ -57,7 +53,7 @@ struct Shares {
 ///
 /// # Errors
 /// The process is gone or may not be looked at.
-pub fn census(report: &ProcessReport, map: &HeapMap) -> Result<Option<Census>> {
+pub(crate) fn census(report: &ProcessReport, map: &HeapMap) -> Result<Option<Census>> {
     let rollup = Rollup::of(report.pid)?;
     let Some(pss_anonymous) = rollup.pss_parts.map(|parts| parts.anonymous_bytes) else { return Ok(None) };
     let pages = PageMap::of(report.pid)?;
