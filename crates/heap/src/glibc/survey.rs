@@ -1,6 +1,6 @@
 //! One look at everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
 
-use super::at_rest::AtRest;
+use super::at_rest::{AtRest, Lock};
 use super::layout::{FLAGS, HEAP_MAX, PREV_IN_USE, WORD};
 use super::marks::Marks;
 use super::observer::Observer;
@@ -210,15 +210,24 @@ impl Survey {
     }
 
     fn note_lock(&mut self, rest: &AtRest, state: &ArenaState) {
-        if rest.locked() {
-            self.note(
+        match rest.lock() {
+            Lock::Free => {}
+            Lock::Held => self.note(
                 "arena-locked",
                 format!(
                     "The arena at {:#x} was in use each time the process was stopped: a thread stands still in the middle \
                      of a change. The chunk that it works on may be counted as unsettled.",
                     state.address
                 ),
-            );
+            ),
+            Lock::Unknown => self.note(
+                "arena-lock-unknown",
+                format!(
+                    "The lock of the arena at {:#x} cannot be read: a thread may stand still in the middle of a change. The \
+                     chunk that it works on may be counted as unsettled.",
+                    state.address
+                ),
+            ),
         }
     }
 
@@ -239,8 +248,12 @@ impl Survey {
         }
     }
 
+    /// Says something once, though it may be found at each round through an arena.
     fn note(&mut self, code: &'static str, text: String) {
-        self.notes.push(Note { code, text });
+        let note = Note { code, text };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 }
 
