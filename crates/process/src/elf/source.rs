@@ -1,0 +1,96 @@
+//! Where the bytes come from, and reading tables and numbers of them: never more than was asked for or than there is.
+
+use std::fs::File;
+use std::ops::Range;
+
+/// Tables larger than this are not believed.
+pub(super) const MAX_TABLE_BYTES: u64 = 256 << 20;
+/// Bytes of a table that are in memory at once.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// Where an ELF file's bytes come from: a file, or bytes that a test has made.
+pub trait Source {
+    /// Fills `buffer` from `offset` on, as far as the source goes; returns the bytes read.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
+}
+
+impl Source for File {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match std::os::unix::fs::FileExt::read_at(self, rest, offset.saturating_add(done as u64)) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => done += read,
+            }
+        }
+        done
+    }
+}
+
+impl Source for [u8] {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let rest = usize::try_from(offset).ok().and_then(|from| self.get(from..)).unwrap_or_default();
+        let read = rest.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&rest[..read]);
+        read
+    }
+}
+
+/// Gives every whole entry of a table to `take`, reading block by block.
+pub(super) fn blocks(
+    source: &(impl Source + ?Sized),
+    range: Range<u64>,
+    entry: usize,
+    mut take: impl FnMut(&[u8]),
+) {
+    let end = range.end.min(range.start.saturating_add(MAX_TABLE_BYTES));
+    let step = BLOCK_BYTES / entry * entry;
+    let mut at = range.start;
+    while at < end {
+        let block = available(source, at, (end - at).min(step as u64) as usize);
+        block.chunks_exact(entry).for_each(&mut take);
+        if block.len() < step {
+            break;
+        }
+        at += step as u64;
+    }
+}
+
+/// Exactly `len` bytes, or nothing.
+pub(super) fn table(source: &(impl Source + ?Sized), offset: u64, len: usize) -> Option<Vec<u8>> {
+    let bytes = available(source, offset, len);
+    (bytes.len() == len).then_some(bytes)
+}
+
+/// At most `len` bytes. Memory is taken as the source yields them, so that a lie about `len` costs nothing.
+pub(crate) fn available(source: &(impl Source + ?Sized), offset: u64, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < len {
+        let (from, step) = (bytes.len(), (len - bytes.len()).min(1 << 20));
+        bytes.resize(from + step, 0);
+        let read = source.read_at(offset.saturating_add(from as u64), &mut bytes[from..]);
+        bytes.truncate(from + read);
+        if read < step {
+            break;
+        }
+    }
+    bytes
+}
+
+pub(super) fn c_string(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// Little-endian numbers at an offset; the callers' slices are long enough, a shorter one reads as 0.
+pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+pub(super) fn half32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+pub(super) fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes)
+}
