@@ -7,6 +7,7 @@ mod arguments;
 mod clock;
 mod commands;
 mod exit;
+mod in_place;
 mod interrupt;
 mod targets;
 mod terminal;

@@ -1,26 +1,42 @@
 //! What the terminal at stdout can show.
 
 use std::io::IsTerminal as _;
+use std::ops::RangeInclusive;
 use unbloat_report::style::Style;
 
-/// Wider lines than these are hard to read.
-const WIDEST: usize = 110;
-/// On a narrower terminal lines break anyhow.
-const NARROWEST: usize = 72;
+/// Wider lines than these are hard to read; on a narrower terminal lines break anyhow.
+const WIDTHS: RangeInclusive<usize> = 72..=110;
 
-/// How text for stdout shall look: colors only on a terminal and without `NO_COLOR` (<https://no-color.org>: set and
-/// not empty).
+/// How text for stdout shall look.
 pub(crate) fn style() -> Style {
+    style_within(WIDTHS)
+}
+
+/// As [`style`], for a text that looks well at these widths.
+pub(crate) fn style_within(widths: RangeInclusive<usize>) -> Style {
     if !is_terminal() {
         return Style::PLAIN;
     }
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let columns = crossterm::terminal::size().map_or(Style::PLAIN.width, |(columns, _)| usize::from(columns));
-    Style { width: columns.clamp(NARROWEST, WIDEST), color: !plain }
+    let (columns, _) = size();
+    Style { width: columns.clamp(*widths.start(), *widths.end()), color: has_color() }
+}
+
+/// Whether colors may be shown on a terminal: not with `NO_COLOR` (<https://no-color.org>: set and not empty), nor on one
+/// that says that it is dumb.
+pub(crate) fn has_color() -> bool {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !plain && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Whether stdout is a terminal.
 pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
+}
+
+/// Columns and rows of the terminal. One that does not tell (it says 0) is taken to have the size of old.
+pub(crate) fn size() -> (usize, usize) {
+    match crossterm::terminal::size() {
+        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
+        _ => (80, 24),
+    }
 }

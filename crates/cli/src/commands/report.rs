@@ -1,8 +1,9 @@
 //! `unbloat report`: renders experiments again from their files, one alone or two beside each other.
 
 use crate::exit::Exit;
+use crate::terminal::style_within;
 use anyhow::Context as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use unbloat_lab::experiment::conclude;
 use unbloat_lab::file::Stored;
@@ -89,12 +90,7 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
     Ok(())
 }
 
+/// The widths at which the table looks well.
 fn style() -> Style {
-    let terminal = std::io::stdout().is_terminal();
-    let width = if terminal {
-        crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
-    } else {
-        80
-    };
-    Style { width: width.clamp(60, 120), color: terminal && std::env::var_os("NO_COLOR").is_none() }
+    style_within(60..=120)
 }

@@ -2,13 +2,18 @@
 
 use super::{Args, look, status};
 use crate::exit::Exit;
+use crate::in_place::InPlace;
 use crate::terminal;
-use crossterm::{cursor, queue, terminal as screen};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
-use unbloat_heap::model::Inspection;
 use unbloat_process::Pid;
 use unbloat_report::inspect::{changes, json};
+use unbloat_report::style::Style;
+
+/// Wider tables than these are hard to read.
+const WIDEST: usize = 110;
+/// The figures alone take this much.
+const NARROWEST: usize = 54;
 
 /// Looks until all processes have ended (or Ctrl-C ends us: nothing is left behind).
 pub(super) fn run(args: &Args, roots: &[Pid], interval: Duration) -> anyhow::Result<Exit> {
@@ -18,12 +23,13 @@ pub(super) fn run(args: &Args, roots: &[Pid], interval: Duration) -> anyhow::Res
     }
     let mut before = first.clone();
     let mut now = first.clone();
+    let mut place = InPlace::default();
     loop {
         let due = Instant::now() + interval;
         if args.json {
             writeln!(std::io::stdout(), "{}", json(&now, false))?;
         } else {
-            show(&now, &before, &first, interval)?;
+            show(&mut place, interval, |style| changes(&now, &before, &first, style))?;
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         before = std::mem::replace(&mut now, look(args, roots)?);
@@ -36,18 +42,17 @@ pub(super) fn run(args: &Args, roots: &[Pid], interval: Duration) -> anyhow::Res
     }
 }
 
-fn show(now: &Inspection, before: &Inspection, first: &Inspection, interval: Duration) -> anyhow::Result<()> {
-    let style = terminal::style();
-    let text = changes(now, before, first, &style);
+fn show(place: &mut InPlace, interval: Duration, text: impl Fn(&Style) -> String) -> anyhow::Result<()> {
+    let head = format!("{} · every {} s", super::now(), interval.as_secs_f64());
     let mut stdout = std::io::stdout().lock();
-    let every = interval.as_secs_f64();
-    let head = format!("{} · every {every} s", super::now());
     if !terminal::is_terminal() {
-        writeln!(stdout, "{head}\n{text}")?;
+        writeln!(stdout, "{head}\n{}", text(&Style::PLAIN))?;
         return Ok(());
     }
-    queue!(stdout, cursor::MoveTo(0, 0), screen::Clear(screen::ClearType::All))?;
-    writeln!(stdout, "unbloat inspect · {head} · Ctrl-C ends\n\n{text}")?;
-    stdout.flush()?;
-    Ok(())
+    let (columns, _) = terminal::size();
+    // One column stays free.
+    let style = Style { width: (columns - 1).clamp(NARROWEST, WIDEST), color: terminal::has_color() };
+    let text = format!("unbloat inspect · {head} · Ctrl-C ends\n\n{}", text(&style));
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    Ok(place.draw(&mut stdout, &lines)?)
 }

@@ -85,7 +85,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let own_terminal = args.command.is_empty() || args.log.is_some();
     let mut view = view::View::new(&path, &name, args.quiet, own_terminal);
     let recorded = unbloat_record::record(writer, target, &options, &mut |progress| view.show(progress));
-    view.end();
     match recorded {
         Ok(outcome) => {
             view.summary(&outcome)?;

@@ -1,8 +1,7 @@
 //! What a recording shows while it runs: a view drawn in place on a terminal of its own, else a line now and then.
 
-use crossterm::cursor::MoveUp;
-use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
-use crossterm::{QueueableCommand as _, terminal};
+use crate::in_place::InPlace;
+use crate::terminal;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,8 +31,7 @@ pub(super) struct View {
     mode: Mode,
     color: bool,
     shown: Option<Instant>,
-    /// Widths of the lines on the screen, in columns.
-    drawn: Vec<usize>,
+    place: InPlace,
     file_failure_told: bool,
 }
 
@@ -46,10 +44,15 @@ impl View {
             (_, true, false) => Mode::Lines(RARE_LINE),
             (_, false, _) => Mode::Lines(LINE),
         };
-        let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let (path, name) = (path.to_owned(), name.to_owned());
-        let shown = None;
-        let view = View { path, name, mode, color, shown, drawn: Vec::new(), file_failure_told: false };
+        let view = View {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            mode,
+            color: terminal::has_color(),
+            shown: None,
+            place: InPlace::default(),
+            file_failure_told: false,
+        };
         if mode != Mode::Quiet {
             let _ = writeln!(io::stderr(), "unbloat: recording {} to {}", view.name, view.path.display());
         }
@@ -73,11 +76,6 @@ impl View {
             _ => return,
         }
         self.shown = Some(Instant::now());
-    }
-
-    /// Called when the recording is over; the lines stay on the screen.
-    pub(super) fn end(&mut self) {
-        self.drawn.clear();
     }
 
     /// What came of it.
@@ -108,41 +106,9 @@ impl View {
     }
 
     fn draw(&mut self, progress: &Progress) -> io::Result<()> {
-        let width = usize::from(terminal::size().map_or(80, |(columns, _)| columns)).max(30);
-        // The last column stays free: some terminals wrap when it is written.
-        let style = Style { width: width - 1, color: self.color };
-        let lines = live::lines(&self.name, progress, &style);
-        let mut err = io::stderr().lock();
-        err.queue(BeginSynchronizedUpdate)?;
-        // A terminal that has become narrower has wrapped what stood there.
-        let rows: usize = self.drawn.iter().map(|columns| columns.div_ceil(width).max(1)).sum();
-        if rows > 0 {
-            err.queue(MoveUp(u16::try_from(rows).unwrap_or(u16::MAX)))?;
-        }
-        let same_place = self.drawn.iter().all(|&columns| columns <= width);
-        if !same_place {
-            err.queue(Clear(ClearType::FromCursorDown))?;
-        }
-        for line in &lines {
-            write!(err, "\r{line}")?;
-            err.queue(Clear(ClearType::UntilNewLine))?;
-            writeln!(err)?;
-        }
-        err.queue(Clear(ClearType::FromCursorDown))?;
-        err.queue(EndSynchronizedUpdate)?;
-        err.flush()?;
-        self.drawn = lines.iter().map(|line| visible(line)).collect();
-        Ok(())
+        let (columns, _) = terminal::size();
+        // The last column stays free.
+        let style = Style { width: columns.max(30) - 1, color: self.color };
+        self.place.draw(&mut io::stderr().lock(), &live::lines(&self.name, progress, &style))
     }
-}
-
-/// Columns of a line, escape sequences left out.
-fn visible(line: &str) -> usize {
-    let mut rest = line;
-    let mut columns = 0;
-    while let Some((before, after)) = rest.split_once('\x1b') {
-        columns += before.chars().count();
-        rest = after.split_once('m').map_or("", |(_, rest)| rest);
-    }
-    columns + rest.chars().count()
 }

@@ -1,0 +1,111 @@
+//! Lines that are drawn over and over at the same place of a terminal, without flicker; what stood above them stays.
+//!
+//! Each line is written over the one before and the rest of its row cleared, so nothing is ever blank in between; a
+//! terminal that knows synchronized updates shows all of it at once.
+
+use crate::terminal;
+use console::{measure_text_width, truncate_str};
+use crossterm::QueueableCommand as _;
+use crossterm::cursor::MoveUp;
+use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
+use std::io::{self, Write};
+
+/// A place on a terminal, where the cursor stood when it was drawn for the first time.
+#[derive(Debug, Default)]
+pub(crate) struct InPlace {
+    /// Widths of the lines that stand there, in columns.
+    drawn: Vec<usize>,
+}
+
+impl InPlace {
+    /// Draws the lines instead of those that stand there. What is wider or higher than the terminal is cut.
+    pub(crate) fn draw(&mut self, terminal: &mut impl Write, lines: &[String]) -> io::Result<()> {
+        let frame = self.frame(lines, terminal::size())?;
+        terminal.write_all(&frame)?;
+        terminal.flush()
+    }
+
+    /// What draws the lines on a terminal with so many columns and rows.
+    fn frame(&mut self, lines: &[String], (columns, rows): (usize, usize)) -> io::Result<Vec<u8>> {
+        let mut frame = Vec::new();
+        frame.queue(BeginSynchronizedUpdate)?;
+        // A terminal that has become narrower has wrapped what stood there.
+        let wrapped = self.drawn.iter().any(|&width| width > columns);
+        let up: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        if up > 0 {
+            frame.queue(MoveUp(u16::try_from(up).unwrap_or(u16::MAX)))?;
+        }
+        if wrapped {
+            write!(frame, "\r")?;
+            frame.queue(Clear(ClearType::FromCursorDown))?;
+        }
+        let lines = fitting(lines, columns, rows);
+        for line in &lines {
+            write!(frame, "\r{line}")?;
+            frame.queue(Clear(ClearType::UntilNewLine))?;
+            writeln!(frame)?;
+        }
+        frame.queue(Clear(ClearType::FromCursorDown))?;
+        frame.queue(EndSynchronizedUpdate)?;
+        self.drawn = lines.iter().map(|line| measure_text_width(line)).collect();
+        Ok(frame)
+    }
+}
+
+/// The lines as far as they fit: the cursor cannot go back to what has left the screen at its top. The row below the lines
+/// is the cursor's own, and the last column stays free: some terminals wrap when it is written.
+fn fitting(lines: &[String], columns: usize, rows: usize) -> Vec<String> {
+    let room = rows.saturating_sub(1).max(1);
+    let cut = |line: &str| truncate_str(line, columns.saturating_sub(1), "…").into_owned();
+    if lines.len() <= room {
+        return lines.iter().map(|line| cut(line)).collect();
+    }
+    let shown = room - 1;
+    let more = format!("… {} more lines: make the terminal higher", lines.len() - shown);
+    lines.iter().take(shown).map(|line| cut(line)).chain([cut(&more)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    /// A frame without the marks of a synchronized update.
+    fn frame(place: &mut InPlace, texts: &[&str], size: (usize, usize)) -> String {
+        let frame = String::from_utf8(place.frame(&lines(texts), size).unwrap()).unwrap();
+        frame.strip_prefix("\x1b[?2026h").unwrap().strip_suffix("\x1b[?2026l").unwrap().to_owned()
+    }
+
+    #[test]
+    fn lines_are_written_over_the_ones_before() {
+        let mut place = InPlace::default();
+        let first = frame(&mut place, &["one", "two", "three"], (80, 24));
+        assert_eq!(first, "\rone\x1b[K\n\rtwo\x1b[K\n\rthree\x1b[K\n\x1b[J");
+        // One line less: what stood below it goes.
+        let second = frame(&mut place, &["1", "2"], (80, 24));
+        assert_eq!(second, "\x1b[3A\r1\x1b[K\n\r2\x1b[K\n\x1b[J");
+        assert!(frame(&mut place, &["1"], (80, 24)).starts_with("\x1b[2A"));
+    }
+
+    #[test]
+    fn a_terminal_that_becomes_narrower_has_wrapped_the_lines() {
+        let mut place = InPlace::default();
+        frame(&mut place, &["\x1b[31m123456789\x1b[0m", "12345"], (20, 24));
+        let narrow = frame(&mut place, &["\x1b[31m123456789\x1b[0m"], (4, 24));
+        // Three rows and two; three columns of the new line fit.
+        assert_eq!(narrow, "\x1b[5A\r\x1b[J\r\x1b[31m12…\x1b[0m\x1b[K\n\x1b[J");
+    }
+
+    #[test]
+    fn what_is_higher_than_the_terminal_is_cut_and_said_so() {
+        let texts = ["1", "2", "3", "4", "5"];
+        assert_eq!(fitting(&lines(&texts), 80, 6).len(), 5);
+        let cut = fitting(&lines(&texts), 80, 4);
+        assert_eq!(cut, ["1", "2", "… 3 more lines: make the terminal higher"]);
+        assert_eq!(fitting(&lines(&texts), 80, 1).len(), 1);
+    }
+}
