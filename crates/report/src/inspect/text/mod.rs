@@ -1,14 +1,15 @@
 //! An inspection for a person at a terminal: the answer first, then the evidence.
 
+mod allocator;
+mod ruby;
+
 use super::tree;
 use super::words::{self, Group};
 use crate::segment::Segment;
-use crate::style::{Ink, Style, apportion, bar, clip, percent, thousands, wrap};
+use crate::style::{Ink, Style, apportion, bar, clip, percent, wrap};
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{
-    Allocator, Arena, Category, Census, Failure, Finding, Inspection, Note, ProcessReport, RubyHeap,
-};
+use unbloat_heap::model::{Category, Census, Failure, Finding, Inspection, Note, ProcessReport};
 
 /// How much to say about each of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +20,6 @@ pub enum Detail {
     Every,
 }
 
-/// Rows of the arenas table before the rest is summed up.
-const ARENA_ROWS: usize = 12;
 /// Ruby types shown by name before the rest is summed up.
 const TYPE_ROWS: usize = 6;
 
@@ -67,10 +66,10 @@ fn push_process(out: &mut String, process: &ProcessReport, style: &Style) {
         push_census(out, process, style);
     }
     if let Some(allocator) = &process.allocator {
-        push_allocator(out, allocator, process.threads, style);
+        allocator::push(out, allocator, process.threads, style);
     }
     if let Some(ruby) = &process.ruby {
-        push_ruby(out, ruby, style);
+        ruby::push(out, ruby, style);
     }
     if let Some(runtime) = &process.runtime {
         push_heading(out, "UNBLOAT RUN", &format!("  {}", runtime.policy), style);
@@ -223,136 +222,6 @@ fn object_rows(census: &Census) -> Vec<(String, u64)> {
         types.push((format!("{} other types", others.len()), others.iter().map(|(_, bytes)| bytes).sum()));
     }
     types
-}
-
-fn push_allocator(out: &mut String, allocator: &Allocator, threads: u64, style: &Style) {
-    let version = allocator.version.as_deref().map_or(String::new(), |version| format!(" {version}"));
-    push_heading(out, "ALLOCATOR", &format!("  {}{version}", allocator.kind.name()), style);
-    out.push_str(&wrap(&allocator.evidence, style.width, 2));
-    if let Some(settings) = allocator.settings.as_ref().and_then(words::settings) {
-        out.push_str(&wrap(&settings, style.width, 2));
-    }
-    if allocator.arenas.is_empty() {
-        return;
-    }
-    let head = format!(
-        "  {:<14}{:>5}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}",
-        "arena", "heaps", "resident", "live", "cached", "trimmable", "stranded", "threads"
-    );
-    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &head));
-    let mut arenas: Vec<_> = allocator.arenas.iter().collect();
-    arenas.sort_by_key(|arena| (!arena.main, std::cmp::Reverse(arena.resident_bytes)));
-    let named = if arenas.len() > ARENA_ROWS + 1 { ARENA_ROWS } else { arenas.len() };
-    for arena in &arenas[..named] {
-        let name = if arena.main { "main".to_owned() } else { format!("{:x}", arena.address) };
-        push_arena(out, &name, arena.threads.len(), arena);
-    }
-    let others = arenas.split_off(named);
-    if !others.is_empty() {
-        let attached = others.iter().map(|arena| arena.threads.len()).sum();
-        push_arena(out, &format!("{} more", others.len()), attached, &sum(others.iter().copied()));
-    }
-    if allocator.arenas.len() > 1 {
-        let attached: usize = allocator.arenas.iter().map(|arena| arena.threads.len()).sum();
-        push_arena(out, &format!("all {}", allocator.arenas.len()), attached, &sum(allocator.arenas.iter()));
-        if attached > 0 && (attached as u64) < threads {
-            let without =
-                format!("  {} of {threads} threads have not allocated yet", threads - attached as u64);
-            let _ = writeln!(out, "{}", style.paint(Ink::Dim, &without));
-        }
-    }
-}
-
-fn push_arena(out: &mut String, name: &str, threads: usize, arena: &Arena) {
-    let size = |bytes: u64| if bytes == 0 { "–".to_owned() } else { Iec(bytes).to_string() };
-    let _ = writeln!(
-        out,
-        "  {name:<14}{:>5}{:>10}{:>10}{:>10}{:>10}{:>10}{threads:>9}",
-        arena.heaps,
-        size(arena.resident_bytes),
-        size(arena.live_bytes),
-        size(arena.cached_bytes),
-        size(arena.trimmable_bytes),
-        size(arena.stranded_bytes),
-    );
-}
-
-fn sum<'a>(arenas: impl Iterator<Item = &'a Arena>) -> Arena {
-    arenas.fold(Arena::default(), |mut sum, arena| {
-        sum.heaps += arena.heaps;
-        sum.resident_bytes += arena.resident_bytes;
-        sum.live_bytes += arena.live_bytes;
-        sum.cached_bytes += arena.cached_bytes;
-        sum.trimmable_bytes += arena.trimmable_bytes;
-        sum.stranded_bytes += arena.stranded_bytes;
-        sum
-    })
-}
-
-fn push_ruby(out: &mut String, ruby: &RubyHeap, style: &Style) {
-    let rest = format!(
-        "  Ruby {} · {} pages of {} · {} slots",
-        ruby.version,
-        thousands(ruby.pages()),
-        Iec(ruby.page_bytes),
-        thousands(ruby.slots())
-    );
-    push_heading(out, "RUBY HEAP", &rest, style);
-    let head =
-        format!("  {:<8}{:>9}{:>13}{:>13}{:>13}{:>9}", "slot", "pages", "slots", "live", "free", "live");
-    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &head));
-    for pool in &ruby.pools {
-        let _ = writeln!(
-            out,
-            "  {:<8}{:>9}{:>13}{:>13}{:>13}{:>9}",
-            Iec(pool.slot_bytes).to_string(),
-            thousands(pool.pages),
-            thousands(pool.slots),
-            thousands(pool.live_slots),
-            thousands(pool.free_slots()),
-            percent(pool.live_slots, pool.slots)
-        );
-    }
-    let mut facts = vec![];
-    if let Some(share) = ruby.slot_use() {
-        facts.push(format!("live slots / slots in eden pages: {share:.2}"));
-    }
-    if let Some(share) = ruby.page_use() {
-        facts.push(format!("eden pages / sorted length: {share:.2}"));
-    }
-    facts.push(words::compactable(ruby));
-    out.push_str(&wrap(&facts.join(" · "), style.width, 2));
-    let mut objects = ruby.objects.clone();
-    objects.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
-    let objects: Vec<_> =
-        objects.iter().take(8).map(|(kind, n)| format!("{}\u{a0}{}", kind.name(), thousands(*n))).collect();
-    if !objects.is_empty() {
-        out.push_str(&wrap(&format!("objects: {}", objects.join(", ")), style.width, 2));
-    }
-    let mut imemos = ruby.imemos.clone();
-    imemos.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
-    let imemos: Vec<_> =
-        imemos.iter().take(5).map(|(kind, n)| format!("{kind}\u{a0}{}", thousands(*n))).collect();
-    if !imemos.is_empty() {
-        out.push_str(&wrap(&format!("of Imemo (Ruby's own): {}", imemos.join(", ")), style.width, 2));
-    }
-    let owned = match &ruby.malloc_owned {
-        Some(owners) => {
-            let mut owners = owners.clone();
-            owners.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-            let owners: Vec<_> = owners
-                .iter()
-                .take(8)
-                .map(|(kind, bytes)| format!("{}\u{a0}{}", kind.name(), Iec(*bytes)))
-                .collect();
-            format!("malloc memory by the type that owns it: {}", owners.join(", "))
-        }
-        None => format!(
-            "malloc memory by the type that owns it: not known, the layouts of Ruby {} are not in this version",
-            ruby.version
-        ),
-    };
-    out.push_str(&wrap(&owned, style.width, 2));
 }
 
 fn push_notes(out: &mut String, notes: &[Note], style: &Style) {

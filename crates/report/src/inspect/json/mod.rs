@@ -1,10 +1,14 @@
 //! An inspection for scripts. The names are documented in `docs/reference/inspect.schema.json` and do not change
 //! within a schema number.
 
+mod allocator;
+mod ruby;
+
+use allocator::AllocatorFound;
+use ruby::Ruby;
 use serde::Serialize;
 use unbloat_heap::model::{
-    Allocator, Arena, Category, Census, Failure, Finding, Inspection, Note, ProcessReport, RubyHeap,
-    RubyType, Runtime, Settings, Sharing, SizePool, ThreadCache,
+    Category, Census, Failure, Finding, Inspection, Note, ProcessReport, Runtime, Sharing,
 };
 
 /// Renders an inspection as one JSON document, over several lines if `pretty`.
@@ -188,211 +192,6 @@ impl SharedWith {
 }
 
 #[derive(Serialize)]
-struct AllocatorFound<'a> {
-    name: &'a str,
-    version: Option<&'a str>,
-    evidence: &'a str,
-    settings: Option<InForce>,
-    arenas: Vec<ArenaRow<'a>>,
-}
-
-impl<'a> AllocatorFound<'a> {
-    fn of(allocator: &'a Allocator) -> Self {
-        AllocatorFound {
-            name: allocator.kind.name(),
-            version: allocator.version.as_deref(),
-            evidence: &allocator.evidence,
-            settings: allocator.settings.as_ref().map(InForce::of),
-            arenas: allocator.arenas.iter().map(ArenaRow::of).collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct InForce {
-    arena_max: Option<u64>,
-    arena_limit: Option<u64>,
-    trim_threshold_bytes: Option<u64>,
-    mmap_threshold_bytes: Option<u64>,
-    dynamic_thresholds: Option<bool>,
-    mmapped_chunks: Option<u64>,
-    mmapped_chunks_bytes: Option<u64>,
-}
-
-impl InForce {
-    fn of(settings: &Settings) -> Self {
-        InForce {
-            arena_max: settings.arena_max,
-            arena_limit: settings.arena_limit,
-            trim_threshold_bytes: settings.trim_threshold_bytes,
-            mmap_threshold_bytes: settings.mmap_threshold_bytes,
-            dynamic_thresholds: settings.dynamic_thresholds,
-            mmapped_chunks: settings.mmapped_chunks.map(|(chunks, _)| chunks),
-            mmapped_chunks_bytes: settings.mmapped_chunks.map(|(_, bytes)| bytes),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ArenaRow<'a> {
-    address: String,
-    main: bool,
-    heaps: u64,
-    size_bytes: u64,
-    resident_bytes: u64,
-    live_bytes: u64,
-    cached_bytes: u64,
-    trimmable_bytes: u64,
-    stranded_bytes: u64,
-    top_bytes: u64,
-    free_bytes: u64,
-    unsettled_bytes: u64,
-    threads: Vec<Thread<'a>>,
-}
-
-impl<'a> ArenaRow<'a> {
-    fn of(arena: &'a Arena) -> Self {
-        ArenaRow {
-            address: format!("{:#x}", arena.address),
-            main: arena.main,
-            heaps: arena.heaps,
-            size_bytes: arena.size_bytes,
-            resident_bytes: arena.resident_bytes,
-            live_bytes: arena.live_bytes,
-            cached_bytes: arena.cached_bytes,
-            trimmable_bytes: arena.trimmable_bytes,
-            stranded_bytes: arena.stranded_bytes,
-            top_bytes: arena.top_bytes,
-            free_bytes: arena.free_bytes,
-            unsettled_bytes: arena.unsettled_bytes,
-            threads: arena.threads.iter().map(Thread::of).collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Thread<'a> {
-    tid: i32,
-    name: Option<&'a str>,
-    cached_chunks: u64,
-    cached_bytes: u64,
-}
-
-impl<'a> Thread<'a> {
-    fn of(thread: &'a ThreadCache) -> Self {
-        let ThreadCache { tid, name, cached_chunks, cached_bytes } = thread;
-        Thread {
-            tid: tid.0,
-            name: name.as_deref(),
-            cached_chunks: *cached_chunks,
-            cached_bytes: *cached_bytes,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Ruby<'a> {
-    version: &'a str,
-    page_bytes: u64,
-    pages: u64,
-    slots: u64,
-    live_slots: u64,
-    free_slots: u64,
-    eden_pages: u64,
-    unassigned_pages: u64,
-    compactable_pages: u64,
-    sorted_length: Option<u64>,
-    slot_use: Option<f64>,
-    page_use: Option<f64>,
-    pools: Vec<Pool>,
-    objects: Vec<Objects>,
-    imemos: Vec<Imemos>,
-    malloc_owned: Option<Vec<Owned>>,
-}
-
-impl<'a> Ruby<'a> {
-    fn of(ruby: &'a RubyHeap) -> Self {
-        Ruby {
-            version: &ruby.version,
-            page_bytes: ruby.page_bytes,
-            pages: ruby.pages(),
-            slots: ruby.slots(),
-            live_slots: ruby.live_slots(),
-            free_slots: ruby.free_slots(),
-            eden_pages: ruby.eden_pages(),
-            unassigned_pages: ruby.unassigned_pages,
-            compactable_pages: ruby.compactable_pages,
-            sorted_length: ruby.sorted_length,
-            slot_use: ruby.slot_use(),
-            page_use: ruby.page_use(),
-            pools: ruby.pools.iter().map(Pool::of).collect(),
-            objects: ruby.objects.iter().map(Objects::of).collect(),
-            imemos: ruby.imemos.iter().map(|&(kind, live_slots)| Imemos { kind, live_slots }).collect(),
-            malloc_owned: ruby.malloc_owned.as_ref().map(|owned| owned.iter().map(Owned::of).collect()),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Pool {
-    slot_bytes: u64,
-    pages: u64,
-    slots: u64,
-    live_slots: u64,
-    free_slots: u64,
-    unread_slots: u64,
-    empty_pages: u64,
-    tomb_pages: u64,
-    tomb_slots: u64,
-}
-
-impl Pool {
-    fn of(pool: &SizePool) -> Self {
-        Pool {
-            slot_bytes: pool.slot_bytes,
-            pages: pool.pages,
-            slots: pool.slots,
-            live_slots: pool.live_slots,
-            free_slots: pool.free_slots(),
-            unread_slots: pool.unread_slots,
-            empty_pages: pool.empty_pages,
-            tomb_pages: pool.tomb_pages,
-            tomb_slots: pool.tomb_slots,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Objects {
-    r#type: &'static str,
-    live_slots: u64,
-}
-
-impl Objects {
-    fn of(&(ruby_type, live_slots): &(RubyType, u64)) -> Self {
-        Objects { r#type: ruby_type.name(), live_slots }
-    }
-}
-
-#[derive(Serialize)]
-struct Imemos {
-    kind: &'static str,
-    live_slots: u64,
-}
-
-#[derive(Serialize)]
-struct Owned {
-    r#type: &'static str,
-    bytes: u64,
-}
-
-impl Owned {
-    fn of(&(ruby_type, bytes): &(RubyType, u64)) -> Self {
-        Owned { r#type: ruby_type.name(), bytes }
-    }
-}
-
-#[derive(Serialize)]
 struct Sentence<'a> {
     code: &'a str,
     text: &'a str,
@@ -439,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_document_follows_its_schema() {
-        let schema = include_str!("../../../../docs/reference/inspect.schema.json");
+        let schema = include_str!("../../../../../docs/reference/inspect.schema.json");
         let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
         let mut bare = fixture::worker(1);
         (bare.pss_bytes, bare.proportional, bare.allocator, bare.ruby) = (None, None, None, None);

@@ -1,0 +1,107 @@
+//! What serves malloc: settings, arenas, thread caches.
+
+use serde::Serialize;
+use unbloat_heap::model::{Allocator, Arena, Settings, ThreadCache};
+
+#[derive(Serialize)]
+pub(super) struct AllocatorFound<'a> {
+    name: &'a str,
+    version: Option<&'a str>,
+    evidence: &'a str,
+    settings: Option<InForce>,
+    arenas: Vec<ArenaRow<'a>>,
+}
+
+impl<'a> AllocatorFound<'a> {
+    pub(super) fn of(allocator: &'a Allocator) -> Self {
+        AllocatorFound {
+            name: allocator.kind.name(),
+            version: allocator.version.as_deref(),
+            evidence: &allocator.evidence,
+            settings: allocator.settings.as_ref().map(InForce::of),
+            arenas: allocator.arenas.iter().map(ArenaRow::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct InForce {
+    arena_max: Option<u64>,
+    arena_limit: Option<u64>,
+    trim_threshold_bytes: Option<u64>,
+    mmap_threshold_bytes: Option<u64>,
+    dynamic_thresholds: Option<bool>,
+    mmapped_chunks: Option<u64>,
+    mmapped_chunks_bytes: Option<u64>,
+}
+
+impl InForce {
+    fn of(settings: &Settings) -> Self {
+        InForce {
+            arena_max: settings.arena_max,
+            arena_limit: settings.arena_limit,
+            trim_threshold_bytes: settings.trim_threshold_bytes,
+            mmap_threshold_bytes: settings.mmap_threshold_bytes,
+            dynamic_thresholds: settings.dynamic_thresholds,
+            mmapped_chunks: settings.mmapped_chunks.map(|(chunks, _)| chunks),
+            mmapped_chunks_bytes: settings.mmapped_chunks.map(|(_, bytes)| bytes),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ArenaRow<'a> {
+    address: String,
+    main: bool,
+    heaps: u64,
+    size_bytes: u64,
+    resident_bytes: u64,
+    live_bytes: u64,
+    cached_bytes: u64,
+    trimmable_bytes: u64,
+    stranded_bytes: u64,
+    top_bytes: u64,
+    free_bytes: u64,
+    unsettled_bytes: u64,
+    threads: Vec<Thread<'a>>,
+}
+
+impl<'a> ArenaRow<'a> {
+    fn of(arena: &'a Arena) -> Self {
+        ArenaRow {
+            address: format!("{:#x}", arena.address),
+            main: arena.main,
+            heaps: arena.heaps,
+            size_bytes: arena.size_bytes,
+            resident_bytes: arena.resident_bytes,
+            live_bytes: arena.live_bytes,
+            cached_bytes: arena.cached_bytes,
+            trimmable_bytes: arena.trimmable_bytes,
+            stranded_bytes: arena.stranded_bytes,
+            top_bytes: arena.top_bytes,
+            free_bytes: arena.free_bytes,
+            unsettled_bytes: arena.unsettled_bytes,
+            threads: arena.threads.iter().map(Thread::of).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    tid: i32,
+    name: Option<&'a str>,
+    cached_chunks: u64,
+    cached_bytes: u64,
+}
+
+impl<'a> Thread<'a> {
+    fn of(thread: &'a ThreadCache) -> Self {
+        let ThreadCache { tid, name, cached_chunks, cached_bytes } = thread;
+        Thread {
+            tid: tid.0,
+            name: name.as_deref(),
+            cached_chunks: *cached_chunks,
+            cached_bytes: *cached_bytes,
+        }
+    }
+}
