@@ -103,7 +103,7 @@ fn table(out: &mut String, experiment: &Experiment) -> fmt::Result {
         Metric::ALL.into_iter().filter(|m| variants.iter().any(|v| v.metrics.contains_key(m))).collect();
     out.push_str("<section><h2>Relative to the control</h2><div class=\"wide\"><table><thead><tr><th>variant</th><th>runs</th>");
     for metric in &columns {
-        write!(out, "<th title=\"{}\">{}</th>", sentence::words(*metric), short(*metric))?;
+        write!(out, "<th title=\"{}\">{}</th>", sentence::words(*metric), sentence::short(*metric))?;
     }
     out.push_str("</tr></thead><tbody>");
     for (index, variant) in variants.iter().enumerate() {
@@ -267,19 +267,4 @@ fn trust(out: &mut String, experiment: &Experiment, about: &About) -> fmt::Resul
         file = escape(&about.recording)
     )?;
     section(out, "Where the figures come from", "", &body)
-}
-
-fn short(metric: Metric) -> &'static str {
-    match metric {
-        Metric::PssEnd => "PSS end",
-        Metric::PssPeak => "PSS peak",
-        Metric::PssIdle => "PSS idle",
-        Metric::Floor => "floor",
-        Metric::Bloat => "bloat",
-        Metric::P50 => "p50",
-        Metric::P95 => "p95",
-        Metric::P99 => "p99",
-        Metric::Throughput => "work/s",
-        Metric::CpuPerUnit => "CPU/unit",
-    }
 }

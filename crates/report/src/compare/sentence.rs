@@ -6,6 +6,17 @@ use unbloat_lab::analysis::{Comparison, Verdict};
 use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::recommend::Recommendation;
 
+/// The metrics that a text shows; the page and the documents have all.
+pub(super) const SHOWN: [Metric; 7] = [
+    Metric::PssEnd,
+    Metric::PssIdle,
+    Metric::Bloat,
+    Metric::P50,
+    Metric::P95,
+    Metric::Throughput,
+    Metric::CpuPerUnit,
+];
+
 /// The name of the variant to use: also the control, when nothing is shown to be better.
 #[must_use]
 pub fn recommended<'a>(experiment: &Experiment<'a>) -> Option<&'a str> {
@@ -76,21 +87,25 @@ pub fn reason(experiment: &Experiment) -> String {
 }
 
 /// `0.58× (0.55–0.61)`.
-pub(super) fn ratio(comparison: &Comparison) -> Option<String> {
-    let contrast = comparison.contrast?;
-    Some(match contrast.interval {
-        Some((low, high)) => format!("{:.2}× ({low:.2}–{high:.2})", contrast.ratio),
-        None => format!("{:.2}×", contrast.ratio),
-    })
+pub(super) fn ratio(ratio: f64, interval: Option<(f64, f64)>) -> String {
+    match interval {
+        Some((low, high)) => format!("{ratio:.2}× ({low:.2}–{high:.2})"),
+        None => format!("{ratio:.2}×"),
+    }
+}
+
+/// The ratio to the control.
+pub(super) fn contrast(comparison: &Comparison) -> Option<String> {
+    comparison.contrast.map(|contrast| ratio(contrast.ratio, contrast.interval))
 }
 
 fn gain(experiment: &Experiment, variant: usize) -> Option<String> {
-    ratio(experiment.analysis.variants.get(variant)?.metrics.get(&experiment.plan.rule.minimize)?)
+    contrast(experiment.analysis.variants.get(variant)?.metrics.get(&experiment.plan.rule.minimize)?)
 }
 
 fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<String> {
     let comparison = experiment.analysis.variants.get(variant)?.metrics.get(&metric)?;
-    let shown = ratio(comparison)?;
+    let shown = contrast(comparison)?;
     Some(match comparison.verdict {
         Verdict::Better => format!("its {} is better: {shown}", words(metric)),
         _ => format!(
@@ -115,6 +130,23 @@ pub(super) fn words(metric: Metric) -> &'static str {
         Metric::P99 => "p99 latency",
         Metric::Throughput => "throughput",
         Metric::CpuPerUnit => "CPU per unit of work",
+    }
+}
+
+/// A metric as the head of a column.
+#[must_use]
+pub(super) fn short(metric: Metric) -> &'static str {
+    match metric {
+        Metric::PssEnd => "PSS end",
+        Metric::PssPeak => "PSS peak",
+        Metric::PssIdle => "PSS idle",
+        Metric::Floor => "floor",
+        Metric::Bloat => "bloat",
+        Metric::P50 => "p50",
+        Metric::P95 => "p95",
+        Metric::P99 => "p99",
+        Metric::Throughput => "work/s",
+        Metric::CpuPerUnit => "CPU/unit",
     }
 }
 

@@ -1,24 +1,13 @@
 //! The comparison for a person at a terminal: the answer, the table relative to the control, and how far to trust it.
 
 use super::Experiment;
-use super::sentence::{self, value, words};
+use super::sentence::{self, SHOWN, short, value, words};
 use crate::style::{Ink, Style, wrap};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis, Verdict};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::recommend::Recommendation;
-
-/// The columns of the table; those that no run has are left out.
-const COLUMNS: [(Metric, &str); 7] = [
-    (Metric::PssEnd, "PSS end"),
-    (Metric::PssIdle, "PSS idle"),
-    (Metric::Bloat, "bloat"),
-    (Metric::P50, "p50"),
-    (Metric::P95, "p95"),
-    (Metric::Throughput, "work/s"),
-    (Metric::CpuPerUnit, "CPU/unit"),
-];
 
 /// Renders an experiment.
 #[must_use]
@@ -66,14 +55,13 @@ pub(super) fn deploy(experiment: &Experiment) -> Vec<(&'static str, String)> {
 
 fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     let variants = &experiment.analysis.variants;
-    let columns: Vec<_> = COLUMNS
-        .iter()
-        .filter(|(metric, _)| variants.iter().any(|v| v.metrics.contains_key(metric)))
-        .collect();
+    // What no run has is left out.
+    let has = |metric: &Metric| variants.iter().any(|v| v.metrics.contains_key(metric));
+    let columns: Vec<Metric> = SHOWN.into_iter().filter(has).collect();
     let name_width = variants.iter().map(|v| v.name.chars().count()).max().unwrap_or(0).max(7);
     let mut heading = format!("  {:name_width$}  {:>4}", "variant", "runs");
-    columns.iter().for_each(|(_, title)| {
-        let _ = write!(heading, "  {title:>9} ");
+    columns.iter().for_each(|&metric| {
+        let _ = write!(heading, "  {:>9} ", short(metric));
     });
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, heading.trim_end()));
     for variant in variants {
@@ -82,7 +70,7 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
             let _ = writeln!(out, "  {}", style.paint(Ink::Yellow, "all left out: the reason stands below"));
             continue;
         }
-        let cells: String = columns.iter().map(|(metric, _)| cell(variant, *metric, style)).collect();
+        let cells: String = columns.iter().map(|&metric| cell(variant, metric, style)).collect();
         let _ = writeln!(out, "{}", cells.trim_end());
     }
     let legend = "the control in its units, the others relative to it (1.00× is the same); ✓ better, ✗ worse, = the same \
@@ -119,7 +107,7 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
         let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", words(metric));
         for variant in experiment.analysis.variants.iter().skip(1) {
             let Some(comparison) = variant.metrics.get(&metric) else { continue };
-            let (Some(ratio), Some(p)) = (sentence::ratio(comparison), comparison.p_adjusted) else {
+            let (Some(ratio), Some(p)) = (sentence::contrast(comparison), comparison.p_adjusted) else {
                 continue;
             };
             let _ = writeln!(out, "    {:20} {ratio:22} p = {p:.3}", variant.name);

@@ -1,6 +1,6 @@
 //! Two experiments beside each other, for a person and as JSON (`docs/reference/compare-files.schema.json`).
 
-use super::sentence::{value, words};
+use super::sentence::{SHOWN, ratio, value, words};
 use crate::style::{Ink, Style, wrap};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -18,17 +18,6 @@ pub struct Two<'a> {
     pub versus: &'a Versus,
 }
 
-/// The metrics of the text; the document has all.
-const SHOWN: [Metric; 7] = [
-    Metric::PssEnd,
-    Metric::PssIdle,
-    Metric::Bloat,
-    Metric::P50,
-    Metric::P95,
-    Metric::Throughput,
-    Metric::CpuPerUnit,
-];
-
 /// Renders two experiments as text.
 #[must_use]
 pub fn versus_text(two: &Two, style: &Style) -> String {
@@ -45,7 +34,7 @@ pub fn versus_text(two: &Two, style: &Style) -> String {
                 words(metric),
                 value(metric, change.first),
                 value(metric, change.second),
-                style.paint(ink(metric, change), &ratio(change)),
+                style.paint(ink(metric, change), &ratio(change.change.ratio, change.change.interval)),
             );
         }
     }
@@ -60,13 +49,6 @@ pub fn versus_text(two: &Two, style: &Style) -> String {
         out.push_str(&wrap(&format!("differs: {what}: {first:?} → {second:?}"), style.width, 2));
     }
     out
-}
-
-fn ratio(change: &Change) -> String {
-    match change.change.interval {
-        Some((low, high)) => format!("{:.2}× ({low:.2}–{high:.2})", change.change.ratio),
-        None => format!("{:.2}×", change.change.ratio),
-    }
 }
 
 fn ink(metric: Metric, change: &Change) -> Ink {
