@@ -56,7 +56,7 @@ pub fn conduct(
         for (slot, position) in missing {
             let Some(variant) = bench.variants.get(slot.variant) else { continue };
             progress.begins(variant, slot, results.len(), total, remaining(bench, results, total));
-            let result = bench.run(file, slot, position)?;
+            let result = bench.run(file, variant, slot, position)?;
             progress.ended(variant, &result);
             results.push(result);
             nothing_works(results, bench.variants.len() + 1)?;

@@ -47,13 +47,18 @@ pub enum RunError {
 }
 
 impl Bench<'_> {
-    /// Makes a run and writes it to the file.
+    /// Makes a run of a variant, the `position`th of the slot's block, and writes it to the file.
     ///
     /// # Errors
     /// The file cannot be written, or the user wants to stop. Whatever goes wrong with the server or its load is a
     /// result: a run that is left out, with the reason.
-    pub fn run(&self, file: &mut ExperimentFile, slot: Slot, position: usize) -> Result<RunResult, RunError> {
-        let Some(variant) = self.variants.get(slot.variant) else { return Err(RunError::Interrupted) };
+    pub fn run(
+        &self,
+        file: &mut ExperimentFile,
+        variant: &Variant,
+        slot: Slot,
+        position: usize,
+    ) -> Result<RunResult, RunError> {
         let id = file.begin(slot, position)?;
         let began = Instant::now();
         let mut observed = Observed::default();
