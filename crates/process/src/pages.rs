@@ -2,7 +2,7 @@
 //!
 //! A page counts as resident here exactly when the kernel counts it in RSS: present, and not the shared zero page.
 //! `PAGEMAP_SCAN` (Linux 6.7, `Documentation/admin-guide/mm/pagemap.rst`) tells the zero page apart; on older kernels
-//! plain `/proc/PID/pagemap` is read (bit 63 present, 62 swapped, 61 file page or shared anonymous), which cannot:
+//! plain `/proc/PID/pagemap` is read (bit 63 present, 61 file page or shared anonymous), which cannot:
 //! then zero pages look resident, and [`PageMap::tells_zero_pages`] says so.
 
 #![allow(unsafe_code)] // one ioctl that no crate wraps
@@ -23,9 +23,8 @@ pub struct Residency {
 }
 
 const RESIDENT: u8 = 1;
-const SWAPPED: u8 = 2;
-const FILE: u8 = 4;
-const EXCLUSIVE: u8 = 8;
+const FILE: u8 = 2;
+const EXCLUSIVE: u8 = 4;
 
 impl Residency {
     /// Nothing resident in `len` bytes from `start` on.
@@ -88,13 +87,7 @@ impl Residency {
     /// Resident bytes of the range.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        self.count(RESIDENT)
-    }
-
-    /// Swapped-out bytes of the range.
-    #[must_use]
-    pub fn swapped_bytes(&self) -> u64 {
-        self.count(SWAPPED)
+        self.pages.iter().filter(|&&page| page & RESIDENT != 0).count() as u64 * PAGE_SIZE
     }
 
     /// Resident bytes within `range` (any addresses; bytes of partly covered pages count in part).
@@ -146,10 +139,6 @@ impl Residency {
 
     fn bits(&self, address: u64) -> u8 {
         self.index(address).and_then(|i| self.pages.get(i)).copied().unwrap_or(0)
-    }
-
-    fn count(&self, bit: u8) -> u64 {
-        self.pages.iter().filter(|&&p| p & bit != 0).count() as u64 * PAGE_SIZE
     }
 
     fn mark(&mut self, range: Range<u64>, bits: u8) {
@@ -206,10 +195,9 @@ mod ioctl {
 
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
-const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 /// What is asked of every page.
-const ANY_PAGE: u64 = PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO;
+const ANY_PAGE: u64 = PAGE_IS_PRESENT | PAGE_IS_PFNZERO;
 
 /// Regions asked for in one scan. The vector must never be empty: that oopses some kernels (LKML, 2025-09-22).
 const REGIONS: usize = 2048;
@@ -300,7 +288,7 @@ impl PageMap {
                 end,
                 vec: regions.as_mut_ptr() as u64,
                 vec_len: REGIONS as u64,
-                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                category_anyof_mask: PAGE_IS_PRESENT,
                 return_mask: wanted,
                 ..ScanArguments::default()
             };
@@ -321,9 +309,9 @@ impl PageMap {
         let mut entries = vec![0; residency.pages.len() * 8];
         let read = self.read_entries(start, &mut entries)?;
         for (page, entry) in residency.pages.iter_mut().zip(entries[..read].chunks_exact(8)) {
-            // Bits 63 present, 62 swapped, 61 file or shared anonymous lie in the last byte.
+            // Bits 63 present and 61 file or shared anonymous lie in the last byte.
             let high = entry[7];
-            *page = bits(high & 0x80 != 0, high & 0x40 != 0, high & 0x20 != 0);
+            *page = bits(high & 0x80 != 0, high & 0x20 != 0);
         }
         Ok(residency)
     }
@@ -340,15 +328,11 @@ impl PageMap {
 
 fn bits_of(categories: u64) -> u8 {
     let has = |category: u64| categories & category != 0;
-    bits(has(PAGE_IS_PRESENT) && !has(PAGE_IS_PFNZERO), has(PAGE_IS_SWAPPED), has(PAGE_IS_FILE))
+    bits(has(PAGE_IS_PRESENT) && !has(PAGE_IS_PFNZERO), has(PAGE_IS_FILE))
 }
 
-fn bits(resident: bool, swapped: bool, file: bool) -> u8 {
-    [(resident, RESIDENT), (swapped, SWAPPED), (file, FILE)]
-        .iter()
-        .filter(|(is, _)| *is)
-        .map(|(_, bit)| bit)
-        .sum()
+fn bits(resident: bool, file: bool) -> u8 {
+    (if resident { RESIDENT } else { 0 }) | (if file { FILE } else { 0 })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! `struct malloc_state` and `struct _heap_info` (malloc/arena.c). The pointers come from another program's memory and
 //! may be anything: every one is checked against what it must point to before it is followed.
 
-use super::layout::{ALIGNMENT, CHUNK_HEADER, FASTBINS, FLAGS, HEAP_MAX, NONCONTIGUOUS};
+use super::layout::{ALIGNMENT, CHUNK_HEADER, FASTBINS, HEAP_MAX, NONCONTIGUOUS};
 use super::{Glibc, Layout};
 use std::collections::HashSet;
 use unbloat_process::Memory;
@@ -254,13 +254,5 @@ impl ArenaState {
     /// The heap that holds an address of a non-main arena (`heap_for_ptr`).
     fn heap_of(&self, address: u64) -> u64 {
         address / self.heap_max * self.heap_max
-    }
-
-    /// Size of the top chunk.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn top_size(&self, memory: &dyn Memory) -> unbloat_process::Result<u64> {
-        Ok(memory.word(self.top.wrapping_add(8))? & !FLAGS)
     }
 }

@@ -17,8 +17,6 @@ pub const FREE_CHUNK_HEADER: u64 = 48;
 pub const PREV_IN_USE: u64 = 1;
 /// Bit of a size field: the chunk has a mapping of its own.
 pub const IS_MMAPPED: u64 = 2;
-/// Bit of a size field: the chunk is of another arena than the main one.
-pub const NON_MAIN_ARENA: u64 = 4;
 /// All flag bits of a size field.
 pub const FLAGS: u64 = 7;
 /// `HEAP_MAX_SIZE` (malloc/arena.c): heaps of non-main arenas are aligned to it.
