@@ -147,6 +147,36 @@ fn watching_as_text_shows_the_change() {
 }
 
 #[test]
+fn watching_on_a_terminal_draws_over_what_stood_there() {
+    const BEGINS: &str = "\x1b[?2026h";
+    let mut target = script();
+    let command = format!("{BINARY} inspect --quiet --watch 0.1 {}", target.pid());
+    let mut terminal = Command::new("script")
+        .args(["-qfec", &command, "/dev/null"])
+        // Stays open: at its end `script` would press Ctrl-D.
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut seen = String::new();
+    for line in BufReader::new(terminal.stdout.take().unwrap()).lines() {
+        seen.push_str(&line.unwrap());
+        seen.push('\n');
+        if seen.matches(BEGINS).count() == 3 {
+            target.kill();
+        }
+    }
+    assert!(terminal.wait().unwrap().success(), "{seen:?}");
+    let frames: Vec<&str> = seen.split(BEGINS).skip(1).collect();
+    assert!(frames.len() >= 3, "{seen:?}");
+    for pair in frames.windows(2) {
+        let rows = pair[0].matches('\n').count();
+        assert!(pair[1].starts_with(&format!("\x1b[{rows}A\r")), "{seen:?}");
+    }
+    assert!(!seen.contains("\x1b[2J"), "the screen is never cleared: {seen:?}");
+}
+
+#[test]
 fn one_that_fails_does_not_hide_the_others() {
     let target = script();
     let mut gone = script();
