@@ -16,6 +16,16 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The text of a run that nothing is wrong with. A machine that is too busy for the generator makes the run unclean all the
+/// same: then that, and nothing else, has to be said, and the status is 3.
+fn sound(output: &Output) -> String {
+    let stdout = text(&output.stdout);
+    let (result, reasons) = stdout.split_once("not clean:\n").unwrap_or((&stdout, ""));
+    assert!(reasons.lines().all(|reason| reason.starts_with("  the generator ")), "{output:?}");
+    assert_eq!(output.status.code(), Some(if reasons.is_empty() { 0 } else { 3 }), "{output:?}");
+    result.to_owned()
+}
+
 /// The document of a run, held against the schema.
 fn document(output: &Output) -> Value {
     document_as(output, "bench.schema.json")
@@ -83,9 +93,8 @@ const SMALL: [&str; 7] = [
 fn a_clean_run_prints_a_line_per_step_and_leaves_with_zero() {
     let server = Server::start(Mischief::default()).unwrap();
     let output = bench(&[&["cable", &server.url()], &SMALL[..]].concat());
-    let stdout = text(&output.stdout);
+    let stdout = sound(&output);
     let lines: Vec<&str> = stdout.lines().collect();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(lines.len(), 3, "{stdout}");
     assert!(lines[0].starts_with("clients  fan-out p50"), "{stdout}");
     assert!(lines[2].trim_start().starts_with("20 ") && lines[2].ends_with("200/200"), "{stdout}");
@@ -172,7 +181,7 @@ fn the_result_lies_in_the_recording_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("run.unbloat");
     let output = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    sound(&output);
     let reader = Reader::open(&file).unwrap();
     let latencies = reader.latencies().unwrap();
     let kinds: Vec<(&str, u64)> = latencies.iter().map(|row| (row.kind.as_str(), row.count)).collect();
@@ -204,7 +213,7 @@ fn a_recording_that_somebody_writes_is_added_to() {
     let file = directory.path().join("live.unbloat");
     let writer = Writer::create(&file, &Recording::begin(Kind::Record)).unwrap();
     let output = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    sound(&output);
     writer.finish(1, "the test is over", None).unwrap();
     let reader = Reader::open(&file).unwrap();
     assert_eq!(reader.latencies().unwrap().len(), 8);
@@ -217,8 +226,7 @@ fn http_figures_are_printed_by_batch_and_by_route() {
     let url = |path: &str| format!("http://{}{path}", server.address());
     let (good, bad) = (url("/ok/10"), url("/status/500"));
     let output = bench(&["http", &good, "--requests=30", "--batches=2", "--warm-up=0", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let stdout = text(&output.stdout);
+    let stdout = sound(&output);
     assert_eq!(stdout.lines().count(), 4, "{stdout}");
     assert!(stdout.lines().nth(2).unwrap().starts_with("batch 2"), "{stdout}");
     assert!(stdout.lines().nth(3).unwrap().starts_with("GET http"), "{stdout}");
