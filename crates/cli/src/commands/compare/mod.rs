@@ -85,7 +85,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     room::check(&plan, runs, &output)?;
     let (mut file, stored) =
         ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
-    // Whoever is too impatient for the first Ctrl-C's tidy end has it tidied up by the next start.
+    // After a second Ctrl-C, which ends us at once, the next start cleans up.
     let interrupted = interruptible()?;
     let bench = Bench {
         plan: &plan,
