@@ -1,4 +1,9 @@
 //! The memory and CPU of a server's tree during a run: sampled on a schedule without drift, written to the recording.
+//!
+//! What the kernel says of a process is read by `unbloat_process`, here and in `unbloat_record`. The sampler around it is
+//! another because the need is: a recorder may miss no birth and no end and accounts for every second of CPU, while a run
+//! needs the proportional size of a few long-lived servers at one moment, the same way for every variant, in a file that the
+//! experiment owns.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +13,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unbloat_heap::model::{AllocatorKind, ProcessReport};
 use unbloat_heap::{Options, inspect};
-use unbloat_process::stat::Stat;
 use unbloat_process::status::command;
 use unbloat_process::tree::Tree;
-use unbloat_process::watch::ticks_per_second;
+use unbloat_process::watch::{ProcFs, ticks_per_second};
 use unbloat_process::{Pid, Rollup};
 use unbloat_store::{CategoryBytes, NewProcess, ProcessId, RunId, Sample, Writer};
 
@@ -166,7 +170,7 @@ struct Cpu {
 
 impl Cpu {
     fn of(pid: Pid) -> Option<Self> {
-        let stat = Stat::parse(&std::fs::read(pid.proc("stat")).ok()?)?;
+        let stat = ProcFs::default().stat(pid).ok()?;
         let seconds = |ticks: u64| ticks as f64 / ticks_per_second();
         Some(Cpu {
             user_s: seconds(stat.user_ticks),
