@@ -39,5 +39,34 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Prints an error with its causes to stderr, on one line, as `unbloat: thing: cause: next step`.
 pub(crate) fn report(error: &anyhow::Error) {
     // A closed stderr is nobody's problem: there is no one left to tell.
-    let _ = writeln!(std::io::stderr(), "unbloat: {error:#}");
+    let _ = writeln!(std::io::stderr(), "unbloat: {}", in_words(error));
+}
+
+/// An error and its causes. Many errors say their cause in the middle of their own sentence: it is not said again.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_words;
+    use anyhow::{Context as _, anyhow};
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let plain: anyhow::Result<()> = Err(anyhow!("permission denied")).context("cannot write x");
+        assert_eq!(plain.map_err(|e| in_words(&e)), Err("cannot write x: permission denied".to_owned()));
+        let quoted: anyhow::Result<()> =
+            Err(anyhow!("not found")).context("cannot start x: not found. Check its name").context("no run");
+        assert_eq!(
+            quoted.map_err(|e| in_words(&e)),
+            Err("no run: cannot start x: not found. Check its name".to_owned())
+        );
+    }
 }
