@@ -33,7 +33,9 @@ fn a_command_that_is_not_there_leaves_no_file() {
     let scratch = Scratch::new();
     let output = scratch.record(&["--", "/no/such/program"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot start the command"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("cannot start the command"), "{error}");
+    assert_eq!(error.matches("No such file").count(), 1, "{error}");
     assert!(!scratch.file().exists());
 }
 
@@ -237,6 +239,8 @@ fn bad_input_is_named() {
     assert!(error(&[]).contains("nothing to record"));
     fs::write(scratch.file(), "something else").unwrap();
     assert!(error(&["--", "true"]).contains("exists"));
+    let mistyped = scratch.record(&["--pdi", "1"]).output().unwrap();
+    assert_eq!(mistyped.status.code(), Some(2), "an option that is none is no command: {mistyped:?}");
     assert_eq!(fs::read_to_string(scratch.file()).unwrap(), "something else");
 }
 

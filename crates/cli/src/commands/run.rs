@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(long, short)]
     quiet: bool,
     /// The command that starts the server, with its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

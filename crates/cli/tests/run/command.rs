@@ -37,6 +37,15 @@ fn what_cannot_be_run_is_said_as_a_shell_says_it() {
 }
 
 #[test]
+fn an_option_that_is_none_is_no_command() {
+    let home = Home::new();
+    let mistyped = home.unbloat(&["run", "--polciy", "lean", "true"]).output().unwrap();
+    assert_eq!(mistyped.status.code(), Some(2), "{mistyped:?}");
+    let passed_on = home.unbloat(&["run", "echo", "-n", "--quiet"]).output().unwrap();
+    assert_eq!(stdout(&passed_on), "--quiet", "what follows the command is its own");
+}
+
+#[test]
 fn an_unknown_policy_is_answered_with_the_list() {
     let output = Home::new().ruby("leen", "");
     assert_eq!(output.status.code(), Some(2));

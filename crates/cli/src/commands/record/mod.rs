@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     look_around: bool,
     /// The command to start and record, with its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
