@@ -117,16 +117,14 @@ struct Place {
 }
 
 /// The cache of a user. What root starts may give up root before it starts another Ruby, which then has to be able to
-/// read the libraries: root's cache is `/var/cache/unbloat`, open to be read, not below root's own home.
+/// read the libraries: root's cache is open to be read, and unless told otherwise not below root's own home.
 fn place(environment: impl Fn(&str) -> Option<String>, user: u32) -> Option<Place> {
     let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if let Some(cache) = absolute("XDG_CACHE_HOME") {
-        return Some(Place { top: cache.join("unbloat"), mode: 0o700 });
-    }
-    if user == 0 {
-        return Some(Place { top: PathBuf::from("/var/cache/unbloat"), mode: 0o755 });
-    }
-    absolute("HOME").map(|home| Place { top: home.join(".cache/unbloat"), mode: 0o700 })
+    let mode = if user == 0 { 0o755 } else { 0o700 };
+    let caches = absolute("XDG_CACHE_HOME")
+        .or_else(|| (user == 0).then(|| PathBuf::from("/var/cache")))
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(Place { top: caches.join("unbloat"), mode })
 }
 
 /// Writes the libraries into a directory, which is made if need be; the files' paths.
@@ -152,11 +150,18 @@ fn is_complete(directory: &Path) -> bool {
 }
 
 /// Makes a directory with these permissions, or accepts one that nobody else can write to.
+///
+/// The permissions are set once more after it is made: root's umask of 077, which hardened machines have, would shut
+/// out those that root becomes.
 fn make_private(directory: &Path, mode: u32) -> Result<(), BundleError> {
+    let is_new = !directory.exists();
     DirBuilder::new()
         .recursive(true)
         .mode(mode)
         .create(directory)
+        .and_then(|()| {
+            if is_new { fs::set_permissions(directory, fs::Permissions::from_mode(mode)) } else { Ok(()) }
+        })
         .map_err(|source| write_error(directory, source))?;
     check_private(directory)
 }
@@ -216,11 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn unpacking_is_private_and_done_once() {
+    fn unpacking_keeps_others_from_writing_and_is_done_once() {
         let home = tempfile::tempdir().unwrap();
         let directory = unpack(home.path()).unwrap();
         let runtime = directory.join("libunbloat.so");
-        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        let expected = if user() == 0 { 0o755 } else { 0o700 };
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, expected);
         let first = fs::metadata(&runtime).unwrap().ino();
         assert_eq!(unpack(home.path()).unwrap(), directory);
         assert_eq!(fs::metadata(&runtime).unwrap().ino(), first);
@@ -239,6 +245,8 @@ mod tests {
     fn root_keeps_its_libraries_where_those_it_becomes_can_read_them() {
         let home = |name: &str| (name == "HOME").then(|| "/home/u".to_owned());
         assert_eq!(place(home, 0), Some(Place { top: "/var/cache/unbloat".into(), mode: 0o755 }));
+        let told = |name: &str| (name == "XDG_CACHE_HOME").then(|| "/srv/cache".to_owned());
+        assert_eq!(place(told, 0), Some(Place { top: "/srv/cache/unbloat".into(), mode: 0o755 }));
         assert_eq!(place(home, 1000), Some(Place { top: "/home/u/.cache/unbloat".into(), mode: 0o700 }));
         assert_eq!(place(|_| None, 1000), None);
     }

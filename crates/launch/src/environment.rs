@@ -60,12 +60,20 @@ fn plan_preload(
         Allocator::Jemalloc => Some(libraries.join(Library::Jemalloc.file_name()).display().to_string()),
         Allocator::System(path) => Some(path.display().to_string()),
     };
-    if let Some(ours) = &ours {
-        if let Some(rival) = theirs.iter().find(|item| is_allocator(item) && *item != ours) {
-            plan.notes.push(format!(
+    let rival = theirs.iter().find(|item| is_allocator(item) && Some(**item) != ours.as_deref());
+    if let Some(rival) = rival {
+        plan.notes.extend(match &ours {
+            Some(ours) => Some(format!(
                 "LD_PRELOAD already names the allocator {rival}; {ours} is put in front of it and serves malloc"
-            ));
-        }
+            )),
+            None if policy.trim.is_some() || policy.arenas.is_some() => Some(format!(
+                "LD_PRELOAD already names the allocator {rival}, which serves malloc instead of glibc: arenas=N has no \
+                 effect there, and trims are its own"
+            )),
+            None => None,
+        });
+    }
+    if let Some(ours) = &ours {
         let conf = environment("MALLOC_CONF").filter(|conf| !conf.is_empty() && ours.contains("jemalloc"));
         plan.notes
             .extend(conf.map(|conf| format!("MALLOC_CONF={conf} overrides the same settings of the policy")));
@@ -183,6 +191,20 @@ mod tests {
         assert!(plan.notes.iter().any(|note| note.contains("libjemalloc.so.2")));
         assert!(plan.notes.iter().any(|note| note.contains("narenas:4")));
         assert!(plan.notes.iter().any(|note| note.contains("MALLOC_ARENA_MAX=4")));
+    }
+
+    #[test]
+    fn an_allocator_that_serves_instead_of_glibc_is_named() {
+        let preloaded = [("LD_PRELOAD", "/usr/lib/libtcmalloc.so.4")];
+        for policy in ["arenas=1", "trim=adaptive"] {
+            let plan = planned(policy, &preloaded);
+            assert!(
+                plan.notes.iter().any(|note| note.contains("libtcmalloc.so.4")),
+                "{policy}: {:?}",
+                plan.notes
+            );
+        }
+        assert!(planned("compact=boot", &preloaded).notes.is_empty());
     }
 
     #[test]

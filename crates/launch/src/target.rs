@@ -60,7 +60,7 @@ impl Limit {
             }
             Limit::OwnJemalloc => {
                 format!(
-                    "{program} is linked with a jemalloc of its own, which a preloaded allocator takes the place of"
+                    "{program} is linked with a jemalloc of its own; an allocator of the policy takes its place"
                 )
             }
         }

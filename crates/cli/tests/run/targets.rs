@@ -4,7 +4,7 @@ use crate::home::*;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
@@ -24,22 +24,51 @@ fn the_library_is_harmless_in_a_process_that_is_no_ruby() {
     }
 }
 
+/// Says hello and becomes the program that its arguments name.
+const HELLO: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    puts("hello");
+    fflush(stdout);
+    if (count > 1) execvp(words[1], words + 1);
+    return 0;
+}
+"#;
+
+fn compile(compiler: &str, program: &Path, text: &str, arguments: &[&str]) {
+    let source = program.with_extension("c");
+    fs::write(&source, text).unwrap();
+    let built = Command::new(compiler).arg("-o").arg(program).arg(&source).args(arguments).status().unwrap();
+    assert!(built.success(), "{compiler} is missing or failed: run scripts/deps test");
+}
+
 #[test]
-fn programs_that_cannot_be_preloaded_into_are_named_and_started() {
+fn a_static_program_is_named_and_a_ruby_below_it_has_the_rest_of_the_policy() {
     let home = Home::new();
-    let source = home.0.path().join("hello.c");
-    fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n").unwrap();
-    for (compiler, flag, word) in [("gcc", "-static", "statically linked"), ("musl-gcc", "-O1", "musl")] {
-        let program = home.0.path().join(compiler);
-        let built = Command::new(compiler).args([flag, "-o"]).arg(&program).arg(&source).status().unwrap();
-        assert!(built.success(), "{compiler} is missing: run scripts/deps test");
-        let output = home.unbloat(&["run", "--", program.to_str().unwrap()]).output().unwrap();
-        // musl's own linker may not be installed where the program looks for it; then the kernel says so.
-        if compiler == "gcc" {
-            assert_eq!(stdout(&output), "hello\n");
-        }
-        assert!(stderr(&output).contains(word), "{}", stderr(&output));
-    }
+    let program = home.0.path().join("hello");
+    compile("gcc", &program, HELLO, &["-static"]);
+    let output = home
+        .unbloat(&["run", "--", program.to_str().unwrap(), "ruby", "-e"])
+        .arg("puts Unbloat.status[:policy], Unbloat.status[:allocator][/\\w+/]")
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), "hello\ntrim=adaptive\nglibc\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("hello is statically linked"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_musl_program_is_named_and_nothing_is_loaded_below_it() {
+    let home = Home::new();
+    let program = home.0.path().join("hello");
+    compile("musl-gcc", &program, HELLO, &[]);
+    let output = home
+        .unbloat(&["run", "--policy", "lean,arenas=2", "--", program.to_str().unwrap(), "ruby", "-e"])
+        .arg("p defined?(Unbloat), ENV['LD_PRELOAD'], ENV['MALLOC_ARENA_MAX']")
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), "hello\nnil\nnil\n\"2\"\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("hello runs on musl"), "{}", stderr(&output));
 }
 
 /// A program that says which allocator serves it, and whether a library of ours is mapped.
@@ -64,10 +93,8 @@ int main(void) {
 
 /// Builds [`WHO_SERVES`], with further arguments for the compiler.
 fn who_serves(home: &Home, arguments: &[&str]) -> PathBuf {
-    let (source, program) = (home.0.path().join("who.c"), home.0.path().join("who"));
-    fs::write(&source, WHO_SERVES).unwrap();
-    let built = Command::new("gcc").arg("-o").arg(&program).arg(&source).args(arguments).status().unwrap();
-    assert!(built.success());
+    let program = home.0.path().join("who");
+    compile("gcc", &program, WHO_SERVES, arguments);
     program
 }
 
@@ -111,6 +138,42 @@ fn a_program_with_a_jemalloc_of_its_own_is_named_and_served_by_ours() {
     assert!(stderr(&output).contains("jemalloc of its own"), "{}", stderr(&output));
 }
 
+/// What `ruby` itself consists of: a `main` above libruby (main.c of CRuby).
+const RUBY: &str = r#"
+extern void ruby_sysinit(int *, char ***);
+extern void ruby_init_stack(void *);
+extern void ruby_init(void);
+extern void *ruby_options(int, char **);
+extern int ruby_run_node(void *);
+int main(int count, char **words) {
+    void *stack;
+    ruby_sysinit(&count, &words);
+    ruby_init_stack(&stack);
+    ruby_init();
+    return ruby_run_node(ruby_options(count, words));
+}
+"#;
+
+#[test]
+fn a_ruby_with_a_jemalloc_of_its_own_is_named_and_trimmed_through_it() {
+    let home = Home::new();
+    let libraries = Command::new("sh").args(["-c", "ldd \"$(command -v ruby)\""]).output().unwrap();
+    let libruby =
+        stdout(&libraries).split_whitespace().find(|word| word.starts_with("/") && word.contains("libruby"));
+    let theirs = unbloat_test_support::system_library("libjemalloc.so.2").expect("run scripts/deps test");
+    let program = home.0.path().join("ruby");
+    compile("gcc", &program, RUBY, &[libruby.unwrap(), "-Wl,--no-as-needed", theirs.to_str().unwrap()]);
+    for (policy, served) in [("lean", "jemalloc 5.3.1"), ("trim=every", "jemalloc 5.3.0")] {
+        let output = home
+            .unbloat(&["run", "--policy", policy, "--", program.to_str().unwrap(), "-e"])
+            .arg(with_helpers("GC.start; Unbloat.trim; puts Unbloat.status.values_at(:policy, :allocator)"))
+            .output()
+            .unwrap();
+        assert_eq!(stdout(&output), format!("{policy}\n{served}\n"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("jemalloc of its own"), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn the_runtime_works_above_an_allocator_that_the_user_preloads() {
     let home = Home::new();
@@ -122,7 +185,29 @@ fn the_runtime_works_above_an_allocator_that_the_user_preloads() {
         .env("LD_PRELOAD", &theirs)
         .output()
         .unwrap();
-    assert_eq!(stdout(&output), "true\nunknown\n", "{}", stderr(&output));
+    assert_eq!(stdout(&output), "true\nunknown (libtcmalloc_minimal.so.4)\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("libtcmalloc_minimal.so.4"), "{}", stderr(&output));
+}
+
+/// Root's umask is that of a hardened machine, and its home is closed to others as everywhere.
+#[test]
+fn what_root_starts_may_give_up_root_and_start_another_ruby() {
+    if !is_root() {
+        eprintln!("left out: only root can become another user");
+        return;
+    }
+    let home = Home::new();
+    let mut shell = Command::new("unshare");
+    home.isolate(&mut shell);
+    let output = shell
+        .env_remove("XDG_CACHE_HOME")
+        .args(["--mount", "--propagation", "private", "sh", "-c"])
+        .arg("mount -t tmpfs -o mode=755 tmpfs /var/cache && mount -t tmpfs tmpfs /dev/shm && umask 077 && exec \"$@\"")
+        .args(["sh", env!("CARGO_BIN_EXE_unbloat"), "run", "--", "ruby", "-e"])
+        .arg("puts IO.popen(['ruby', '-e', 'print Process.uid, Unbloat.status[:policy]'], uid: 65_534, &:read)")
+        .output()
+        .unwrap();
+    assert_eq!((stdout(&output), stderr(&output)), ("65534lean\n", ""));
 }
 
 #[test]
