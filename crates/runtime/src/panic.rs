@@ -6,12 +6,45 @@
 use crate::{page, worker};
 use unbloat_status_page::Reason;
 
+#[cfg(not(test))]
 #[panic_handler]
 fn stop(_info: &core::panic::PanicInfo<'_>) -> ! {
-    page::set_reason(Reason::InternalError);
-    worker::abandon();
+    give_up();
     loop {
         // SAFETY: pause only waits; every signal is blocked on the worker.
         unsafe { libc::pause() };
+    }
+}
+
+/// Says on the page what has happened, and lets go of what the thread may hold.
+fn give_up() {
+    page::set_reason(Reason::InternalError);
+    worker::abandon();
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+    use unbloat_status_page::Word;
+
+    #[test]
+    fn a_worker_that_fails_in_the_middle_of_its_work_holds_up_no_fork() {
+        std::thread::spawn(|| {
+            worker::before_fork(); // takes the lock that every decision holds
+            give_up();
+        })
+        .join()
+        .unwrap();
+        let (done, forked) = channel();
+        std::thread::spawn(move || {
+            worker::before_fork();
+            worker::after_fork();
+            done.send(()).unwrap();
+        });
+        forked.recv_timeout(Duration::from_secs(10)).expect("the fork waits for the worker that failed");
+        assert_eq!(page::get(Word::LastReason), Reason::InternalError as u64);
     }
 }
