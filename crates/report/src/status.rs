@@ -107,6 +107,14 @@ impl ProcessStatus {
     }
 }
 
+impl ProcessStatus {
+    /// Trims that took longer than a bound of the histogram, in seconds.
+    fn trims_longer_than(&self, bound_s: f64) -> u64 {
+        let longer = |bucket: &&TrimBucket| bucket.at_most_s.is_none_or(|at_most_s| at_most_s > bound_s);
+        self.trim_histogram.iter().filter(longer).map(|bucket| bucket.count).sum()
+    }
+}
+
 /// The report for a terminal.
 #[must_use]
 pub fn text(report: &StatusReport) -> String {
@@ -135,9 +143,10 @@ fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
     )?;
     writeln!(
         out,
-        "  cost         {:.1} ms in trims, {:.1} ms the longest; {:.0} ms of processor; {} pages needed again",
+        "  cost         {:.1} ms in trims, {:.1} ms the longest, {} over 20 ms; {:.0} ms of processor; {} pages needed again",
         process.trim_s * 1e3,
         process.trim_max_s * 1e3,
+        process.trims_longer_than(0.02),
         process.thread_cpu_s * 1e3,
         process.refaults
     )?;

@@ -7,6 +7,10 @@
 //! knows that (jemalloc); otherwise the growth of the resident set since the last trim, or a full collection that
 //! has been swept since (it frees memory without the resident set moving). Each trim that brings little doubles what
 //! is asked for the next time. When the process falls idle after work, the rest is returned at once: nobody waits.
+//!
+//! A trim that would hold a lock of the allocator for longer than a thread may be kept waiting (20 ms) is never made
+//! while the process is busy. It is left for when the process is idle, and even there it has to be worth it by the
+//! rules of a busy one, because an idle process may be one that has a little to do all the time.
 
 mod account;
 mod activity;
@@ -86,14 +90,13 @@ impl Adaptive {
         self.activity.note(&self.last, now);
         self.floor_bytes = self.floor_bytes.min(now.resident_bytes);
         self.last = *now;
-        if self.activity.take_rest(now, self.settings.idle_after_ns) {
+        if self.activity.is_at_rest(now, self.settings.idle_after_ns) {
             return self.decide_idle(now);
         }
         match self.objection(now) {
+            None if self.is_long(now) => self.wait(Reason::TooLong),
             None => Decision::Trim { idle: false },
-            Some(reason) => {
-                Decision::Wait { reason, look_again_ns: self.activity.has_worked().then(|| self.pace_ns()) }
-            }
+            Some(reason) => self.wait(reason),
         }
     }
 
@@ -116,11 +119,29 @@ impl Adaptive {
     }
 
     /// The process has just fallen idle: trims once, and lets the worker sleep after that.
-    fn decide_idle(&self, now: &Observation) -> Decision {
-        if now.returnable_bytes.is_some_and(|bytes| bytes < self.settings.min_growth_bytes / 8) {
-            return Decision::Wait { reason: Reason::NoGrowth, look_again_ns: None };
+    fn decide_idle(&mut self, now: &Observation) -> Decision {
+        let objection = if self.is_long(now) {
+            self.objection(now)
+        } else {
+            let little = self.settings.min_growth_bytes / 8;
+            now.returnable_bytes.is_some_and(|bytes| bytes < little).then_some(Reason::NoGrowth)
+        };
+        // These three pass; the rest is taken when they have.
+        if let Some(reason @ (Reason::TooSoon | Reason::CpuBudget | Reason::Refaulted)) = objection {
+            return self.wait(reason);
         }
-        Decision::Trim { idle: true }
+        self.activity.take_rest();
+        objection.map_or(Decision::Trim { idle: true }, |reason| self.wait(reason))
+    }
+
+    /// Waits, and looks again while there is work to be judged.
+    fn wait(&self, reason: Reason) -> Decision {
+        Decision::Wait { reason, look_again_ns: self.activity.has_worked().then(|| self.pace_ns()) }
+    }
+
+    /// Whether a trim would keep threads waiting for too long.
+    fn is_long(&self, now: &Observation) -> bool {
+        now.hold_ns > self.settings.max_hold_ns
     }
 
     /// Why not to trim a busy process now; `None` when nothing speaks against it.

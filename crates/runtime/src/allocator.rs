@@ -22,8 +22,10 @@ static MALLCTL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Finds the allocator, says on the page which it is, and pins glibc's thresholds when that is what it is.
 pub(crate) fn recognize(threshold_bytes: Option<u64>) {
-    let Some(malloc_home) = home(c"malloc") else { return };
-    let beside = |name| sys::symbol(name).filter(|_| home(name) == Some(malloc_home));
+    let Some(malloc) = object(c"malloc") else { return };
+    let beside = |name| {
+        sys::symbol(name).filter(|_| object(name).is_some_and(|object| object.dli_fbase == malloc.dli_fbase))
+    };
     let mut name = Line::<64>::new();
     // A name too long for the page is shown as far as it fits.
     if let Some(mallctl) = beside(c"mallctl") {
@@ -37,7 +39,7 @@ pub(crate) fn recognize(threshold_bytes: Option<u64>) {
         }
     } else {
         MALLOC_TRIM.store(beside(c"malloc_trim").unwrap_or(core::ptr::null_mut()), Ordering::Release);
-        let _ = name.write_str("unknown");
+        let _ = write!(name, "unknown ({})", file_name(&malloc));
     }
     page::set_text(Text::Allocator, name.as_str());
 }
@@ -50,8 +52,7 @@ pub(crate) fn is_known() -> bool {
 /// Gives freed memory back to the kernel; may take milliseconds. Not to be called from a garbage collection's hook.
 pub(crate) fn give_back() {
     if let Some(mallctl) = mallctl() {
-        // SAFETY: "arena.<MALLCTL_ARENAS_ALL>.purge" takes no arguments (jemalloc(3), 5.0 and later); it locks each
-        // arena only to pick the extents, not while it returns them.
+        // SAFETY: "arena.<MALLCTL_ARENAS_ALL>.purge" takes no arguments (jemalloc(3), 5.0 and later).
         unsafe {
             mallctl(
                 c"arena.4096.purge".as_ptr(),
@@ -71,6 +72,12 @@ pub(crate) fn give_back() {
         // SAFETY: as above; it may be called at any time outside the allocator.
         unsafe { trim(0) };
     }
+}
+
+/// Whether [`give_back`] holds a lock that allocations wait for. jemalloc holds none while it returns pages: it takes one
+/// extent at a time out of reach, and drops the lock of its decay for the rest (`pac_decay_to_limit`, 5.3.1 `src/pac.c`).
+pub(crate) fn trims_hold_a_lock() -> bool {
+    mallctl().is_none()
 }
 
 /// Bytes that the allocator holds free and could give back; `None` where it does not say (glibc would have to walk
@@ -157,8 +164,8 @@ fn pin_thresholds(mallopt: *mut c_void, bytes: u64) {
     }
 }
 
-/// The load address of the object that defines a symbol.
-fn home(name: &CStr) -> Option<usize> {
+/// The object (program or library) that defines a symbol.
+fn object(name: &CStr) -> Option<libc::Dl_info> {
     let address = sys::symbol(name)?;
     let dladdr = sys::symbol(c"dladdr")?;
     // SAFETY: the symbol is dladdr(3).
@@ -166,5 +173,15 @@ fn home(name: &CStr) -> Option<usize> {
     // SAFETY: an all-zero Dl_info is valid.
     let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
     // SAFETY: dladdr only compares the address with the loaded objects and fills the live structure.
-    (unsafe { dladdr(address, &raw mut info) } != 0).then_some(info.dli_fbase as usize)
+    (unsafe { dladdr(address, &raw mut info) } != 0).then_some(info)
+}
+
+/// An object's file, without its directories.
+fn file_name(object: &libc::Dl_info) -> &str {
+    if object.dli_fname.is_null() {
+        return "";
+    }
+    // SAFETY: the name that dladdr gave is a C string that lives as long as the object is loaded.
+    let path = unsafe { CStr::from_ptr(object.dli_fname) }.to_str().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
 }

@@ -12,6 +12,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`adaptive`] | when to trim: a state machine without I/O |
+//! | `foresight` | how long a trim would keep threads waiting |
 //! | [`settings`] | what the environment asks for |
 //! | `allocator` | which allocator is here and how it gives memory back |
 //! | `collector` | hearing the garbage collector |
@@ -27,6 +28,7 @@
 pub mod adaptive;
 mod allocator;
 mod collector;
+mod foresight;
 mod forks;
 mod module;
 mod page;
@@ -36,5 +38,5 @@ mod start;
 mod sys;
 mod worker;
 
-#[cfg(all(feature = "standalone", not(test)))]
+#[cfg(any(test, feature = "standalone"))]
 mod panic;

@@ -8,6 +8,7 @@
 //! | `UNBLOAT_TRIM_GROWTH` | bytes of growth below which nothing is done (suffix K, M, G) | `8M` |
 //! | `UNBLOAT_TRIM_INTERVAL` | seconds from the end of a trim to the next | `0.25` |
 //! | `UNBLOAT_TRIM_BUDGET` | percent of a core for trims and their page faults | `1` |
+//! | `UNBLOAT_TRIM_MAX` | seconds that a trim of a busy process may keep threads waiting; `off`: any | `0.02` |
 //! | `UNBLOAT_IDLE` | seconds of idleness after which the rest is returned | `1` |
 //! | `UNBLOAT_COMPACT` | `boot`, `auto`, `off` | `off` |
 //! | `UNBLOAT_WARMUP` | `1`: `Process.warmup` before the server forks | `0` |
@@ -73,6 +74,7 @@ impl<'a> Settings<'a> {
             min_growth_bytes: reader.value(c"UNBLOAT_TRIM_GROWTH", bytes, defaults.min_growth_bytes),
             min_interval_ns: reader.value(c"UNBLOAT_TRIM_INTERVAL", seconds_ns, defaults.min_interval_ns),
             budget_permille: reader.value(c"UNBLOAT_TRIM_BUDGET", percent_permille, defaults.budget_permille),
+            max_hold_ns: reader.value(c"UNBLOAT_TRIM_MAX", bound_ns, defaults.max_hold_ns),
             idle_after_ns: reader.value(c"UNBLOAT_IDLE", seconds_ns, defaults.idle_after_ns),
             ..defaults
         };
@@ -151,6 +153,10 @@ fn seconds_ns(text: &str) -> Option<u64> {
     thousandths(text)?.checked_mul(1_000_000)
 }
 
+fn bound_ns(text: &str) -> Option<u64> {
+    if text == "off" { Some(u64::MAX) } else { seconds_ns(text) }
+}
+
 /// A percentage of at most 100, in thousandths.
 fn percent_permille(text: &str) -> Option<u64> {
     thousandths(text).filter(|&value| value <= 100_000).map(|value| value / 100)
@@ -192,12 +198,14 @@ mod tests {
             (c"UNBLOAT_TRIM_GROWTH", "16M"),
             (c"UNBLOAT_TRIM_INTERVAL", "1.5"),
             (c"UNBLOAT_TRIM_BUDGET", "2.5"),
+            (c"UNBLOAT_TRIM_MAX", "0.005"),
             (c"UNBLOAT_IDLE", "10"),
             (c"UNBLOAT_TRIM_THRESHOLD", "off"),
         ]);
         assert_eq!(settings.adaptive.min_growth_bytes, 16 << 20);
         assert_eq!(settings.adaptive.min_interval_ns, 1_500_000_000);
         assert_eq!(settings.adaptive.budget_permille, 25);
+        assert_eq!(settings.adaptive.max_hold_ns, 5_000_000);
         assert_eq!(settings.adaptive.idle_after_ns, 10_000_000_000);
         assert_eq!(settings.threshold_bytes, None);
         assert_eq!(settings.misunderstood, None);
@@ -217,6 +225,7 @@ mod tests {
 
     #[test]
     fn it_can_be_switched_off() {
+        assert_eq!(read(&[(c"UNBLOAT_TRIM_MAX", "off")]).adaptive.max_hold_ns, u64::MAX);
         assert!(!read(&[(c"UNBLOAT", "0")]).enabled);
     }
 }

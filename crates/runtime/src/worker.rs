@@ -5,6 +5,7 @@
 //! a process that never collects (most short scripts) has no such thread.
 
 use crate::adaptive::{Adaptive, Decision, Observation, Outcome};
+use crate::foresight::Foresight;
 use crate::settings::{Settings, Trim};
 use crate::sys::{self, Mutex};
 use crate::{allocator, collector, page};
@@ -24,6 +25,8 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 static QUIET_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 /// How many `Unbloat.suspend` blocks are open.
 static SUSPENDED: AtomicU32 = AtomicU32::new(0);
+/// How long trims take here; kept across forks. Written with [`WORK`] held.
+static FORESIGHT: Foresight = Foresight::new();
 /// What the worker goes by.
 static PLAN: sys::Once<Plan> = sys::Once::new();
 
@@ -117,7 +120,7 @@ pub(crate) fn after_fork_in_child() {
 }
 
 /// Leaves the lock open for good: the thread that calls this goes on no more, and a fork must not wait for it.
-#[cfg(all(feature = "standalone", not(test)))]
+#[cfg(any(test, feature = "standalone"))]
 pub(crate) fn abandon() {
     WORK.unlock();
 }
@@ -126,9 +129,11 @@ pub(crate) fn abandon() {
 fn observe() -> Observation {
     let (minor_faults, cpu_ns) = sys::usage();
     let (collections, majors) = collector::heard();
+    let resident_bytes = sys::resident_bytes();
     Observation {
         now_ns: sys::now_ns(),
-        resident_bytes: sys::resident_bytes(),
+        resident_bytes,
+        hold_ns: if allocator::trims_hold_a_lock() { FORESIGHT.trim_ns(resident_bytes) } else { 0 },
         returnable_bytes: allocator::returnable_bytes(),
         minor_faults,
         cpu_ns: cpu_ns.saturating_sub(page::get(Word::ThreadCpuNs)),
@@ -144,6 +149,7 @@ fn trim() -> Outcome {
     allocator::give_back();
     let took_ns = sys::now_ns().saturating_sub(start);
     let outcome = Outcome { after: observe(), before_bytes, took_ns };
+    FORESIGHT.learn(took_ns, before_bytes, outcome.after.resident_bytes);
     page::add(Word::Trims, 1);
     page::add(Word::TrimReturnedBytes, outcome.returned_bytes());
     page::add(Word::TrimNs, took_ns);

@@ -112,7 +112,8 @@ pub enum Word {
 pub enum Text {
     /// The policy in force, spelled as `unbloat run --policy` takes it.
     Policy,
-    /// The allocator found in the process: `glibc 2.36`, `jemalloc 5.3.1`, or `unknown`.
+    /// The allocator found in the process: `glibc 2.36`, `jemalloc 5.3.1`, or `unknown (FILE)` with the file
+    /// that serves malloc.
     Allocator,
     /// The version of the runtime library.
     Library,

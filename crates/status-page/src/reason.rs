@@ -36,8 +36,8 @@ pub enum Reason {
     UnknownRuby = 13,
     /// The runtime met a state that it does not know and stopped itself.
     InternalError = 14,
-    /// The process is still busy; the policy waits for it to fall idle.
-    Busy = 15,
+    /// A trim would keep threads of the busy process waiting for too long; it is left for when the process falls idle.
+    TooLong = 15,
     /// A code that this version does not know.
     Unknown = u64::MAX,
 }
@@ -61,7 +61,7 @@ impl Reason {
             Reason::SwitchedOff,
             Reason::UnknownRuby,
             Reason::InternalError,
-            Reason::Busy,
+            Reason::TooLong,
         ];
         KNOWN.into_iter().find(|&reason| reason as u64 == code).unwrap_or(Reason::Unknown)
     }
@@ -84,7 +84,9 @@ impl Reason {
             Reason::SwitchedOff => "switched off by UNBLOAT=0",
             Reason::UnknownRuby => "this Ruby lacks a function that the runtime needs",
             Reason::InternalError => "the runtime stopped itself after an internal error",
-            Reason::Busy => "the process is busy; waiting for it to fall idle",
+            Reason::TooLong => {
+                "a trim would keep busy threads waiting too long; it is left until the process is idle"
+            }
             Reason::Unknown => "a reason that this version of unbloat does not know",
         }
     }

@@ -50,6 +50,26 @@ fn a_burst_is_returned_when_the_process_falls_idle() {
     }
 }
 
+/// glibc's trim holds the arena's lock: one that is foreseen to take long is not for a busy process.
+#[test]
+fn a_long_trim_waits_until_the_process_is_idle() {
+    let code = with_helpers(
+        "Thread.new { burst }.join
+         wait_until { 1000.times { 'x' * 1000 }; GC.start; Unbloat.status[:last_reason].include?('until the process is idle') }
+         abort 'trimmed all the same' unless Unbloat.status[:trims].zero?
+         before = resident
+         wait_until { Unbloat.status[:idle_trims] > 0 }
+         puts before - resident > 30 << 20",
+    );
+    let output = Home::new()
+        .unbloat(&["run", "--policy", "arenas=1,trim=adaptive", "--", "ruby", "-e", &code])
+        .env("UNBLOAT_TRIM_MAX", "0")
+        .env("UNBLOAT_IDLE", "2")
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
+}
+
 #[test]
 fn a_preloaded_jemalloc_serves_and_answers_malloc_trim() {
     let output = Home::new().ruby(

@@ -10,7 +10,7 @@ const SWEEP_NS: u64 = 500 * MILLISECOND;
 pub(super) struct Activity {
     /// Since when the process has been idle.
     idle_since_ns: Option<u64>,
-    /// Whether the process has collected garbage since the last idle trim: without work there is nothing to return.
+    /// Whether the process has collected garbage since its last rest: without work there is nothing to return.
     worked: bool,
     /// Full collections that have been swept and not been followed by a trim.
     swept_majors: u64,
@@ -26,7 +26,7 @@ impl Activity {
         self.worked |= now.collections > before.collections;
     }
 
-    /// Whether there was work since the last idle trim.
+    /// Whether there was work since the last rest.
     pub(super) fn has_worked(&self) -> bool {
         self.worked
     }
@@ -41,11 +41,15 @@ impl Activity {
         self.swept_majors = 0;
     }
 
-    /// Whether the process has been idle for so long after work; true once for each such rest.
-    pub(super) fn take_rest(&mut self, now: &Observation, idle_after_ns: u64) -> bool {
-        let rested =
-            self.idle_since_ns.is_some_and(|since| now.now_ns.saturating_sub(since) >= idle_after_ns);
-        rested && core::mem::take(&mut self.worked)
+    /// Whether the process has been idle for so long after work.
+    pub(super) fn is_at_rest(&self, now: &Observation, idle_after_ns: u64) -> bool {
+        let idle_ns = self.idle_since_ns.map(|since| now.now_ns.saturating_sub(since));
+        self.worked && idle_ns.is_some_and(|ns| ns >= idle_after_ns)
+    }
+
+    /// The rest has been made use of: there is none again before there is work again.
+    pub(super) fn take_rest(&mut self) {
+        self.worked = false;
     }
 
     /// A process is idle while it uses less than a twentieth of a core.

@@ -9,6 +9,9 @@ pub struct Observation {
     pub resident_bytes: u64,
     /// Bytes that the allocator says it could give back, where it knows.
     pub returnable_bytes: Option<u64>,
+    /// How long a trim would now hold a lock that allocations wait for, in nanoseconds; 0 with an allocator that holds
+    /// none.
+    pub hold_ns: u64,
     /// Minor page faults of the process so far.
     pub minor_faults: u64,
     /// Processor time of the process so far without what the runtime itself used, in nanoseconds.

@@ -15,6 +15,8 @@ pub struct Settings {
     pub budget_permille: u64,
     /// Bytes per millisecond of trimming below which a trim was not worth it.
     pub min_yield_per_ms: u64,
+    /// How long a trim may hold a lock that the threads of a busy process wait for, in nanoseconds.
+    pub max_hold_ns: u64,
     /// How long the process has to be idle before the rest is returned, in nanoseconds.
     pub idle_after_ns: u64,
 }
@@ -27,6 +29,7 @@ impl Default for Settings {
             min_interval_ns: 250 * MILLISECOND,
             budget_permille: 10,
             min_yield_per_ms: 256 << 10,
+            max_hold_ns: 20 * MILLISECOND,
             idle_after_ns: 1_000 * MILLISECOND,
         }
     }

@@ -183,6 +183,42 @@ fn falling_idle_returns_the_rest_once_and_then_sleeps() {
 }
 
 #[test]
+fn a_long_trim_is_left_until_the_process_is_idle() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.hold_ns = 21 * MILLISECOND;
+    for _ in 0..100 {
+        assert_eq!(scene.work(SECOND).grow(20 * MIB).reason(), Reason::TooLong);
+    }
+    scene.rest(MILLISECOND).decide();
+    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    scene.trim(2_000 * MIB, 150 * MILLISECOND);
+    scene.now.hold_ns = 20 * MILLISECOND;
+    assert_eq!(scene.work(20 * SECOND).grow(200 * MIB).decide(), Decision::Trim { idle: false });
+}
+
+#[test]
+fn a_long_trim_has_to_be_worth_it_even_when_idle() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.hold_ns = SECOND;
+    scene.work(SECOND).decide();
+    scene.rest(MILLISECOND).decide();
+    let nothing_to_gain = scene.rest(SECOND).decide();
+    assert_eq!(nothing_to_gain, Decision::Wait { reason: Reason::NoGrowth, look_again_ns: None });
+    // The account of a process that has a little to do all the time: 2 s of trim are paid for by 190 s.
+    scene.work(SECOND).grow(50 * MIB).decide();
+    scene.rest(MILLISECOND).decide();
+    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    scene.trim(50 * MIB, 2 * SECOND);
+    scene.work(SECOND).grow(50 * MIB).decide();
+    scene.rest(MILLISECOND).decide();
+    let Decision::Wait { reason: Reason::Refaulted, look_again_ns: Some(_) } = scene.rest(SECOND).decide()
+    else {
+        panic!("the rest is not given up for a reason that passes");
+    };
+    assert_eq!(scene.rest(300 * SECOND).decide(), Decision::Trim { idle: true });
+}
+
+#[test]
 fn a_busy_process_is_never_idle() {
     let mut scene = Scene::new(Settings { budget_permille: 0, ..Settings::default() });
     scene.machine.account.overdraw();

@@ -1,0 +1,110 @@
+//! How long a trim would keep other threads waiting, judged before it is made.
+//!
+//! glibc's `malloc_trim` holds an arena's lock while it visits the arena's free chunks of a page or more and returns
+//! their pages (`__malloc_trim` and `mtrim`, malloc/malloc.c of 2.31–2.42); whoever allocates there waits. There is no
+//! way to have it do less, so what can be done is not to begin. Three things are known beforehand:
+//!
+//! - what the last trim took, without the share for what it returned: it visits the same chunks again;
+//! - how much the process has grown since, which at most has to be returned;
+//! - by how much earlier trims took longer than was foreseen: a full collection may free what nobody has seen coming.
+//!
+//! A forked child goes on with what its parent knew, because it has its parent's heap.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// What returning one MiB adds to a trim, in nanoseconds. Measured on 500 MiB of blocks of 50 B to 60 KB, glibc 2.36,
+/// x86-64 virtual machine: 80–160 µs.
+const RETURN_NS_PER_MIB: u64 = 100_000;
+
+/// What has been learned. Written by whoever trims, one at a time.
+#[derive(Debug)]
+pub(crate) struct Foresight {
+    /// What the last trim took without returning anything.
+    visit_ns: AtomicU64,
+    /// Resident set after it.
+    resident_bytes: AtomicU64,
+    /// What has to be reckoned with beyond that.
+    surprise_ns: AtomicU64,
+}
+
+impl Foresight {
+    /// Nothing is known: whatever is resident may have to be returned.
+    pub(crate) const fn new() -> Self {
+        Self {
+            visit_ns: AtomicU64::new(0),
+            resident_bytes: AtomicU64::new(0),
+            surprise_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// How long a trim would take with this resident set, in nanoseconds.
+    pub(crate) fn trim_ns(&self, resident_bytes: u64) -> u64 {
+        self.seen_coming_ns(resident_bytes).saturating_add(self.surprise_ns.load(Ordering::Relaxed))
+    }
+
+    /// Learns from a trim: its time and the resident set before and after it. A surprise is remembered in full and
+    /// forgotten by halves.
+    pub(crate) fn learn(&self, took_ns: u64, before_bytes: u64, after_bytes: u64) {
+        let beyond_ns = took_ns.saturating_sub(self.seen_coming_ns(before_bytes));
+        let remembered_ns = self.surprise_ns.load(Ordering::Relaxed) / 2;
+        self.surprise_ns.store(beyond_ns.max(remembered_ns), Ordering::Relaxed);
+        let returning_ns = return_ns(before_bytes.saturating_sub(after_bytes));
+        self.visit_ns.store(took_ns.saturating_sub(returning_ns), Ordering::Relaxed);
+        self.resident_bytes.store(after_bytes, Ordering::Relaxed);
+    }
+
+    fn seen_coming_ns(&self, resident_bytes: u64) -> u64 {
+        let grown = resident_bytes.saturating_sub(self.resident_bytes.load(Ordering::Relaxed));
+        self.visit_ns.load(Ordering::Relaxed).saturating_add(return_ns(grown))
+    }
+}
+
+fn return_ns(bytes: u64) -> u64 {
+    (bytes >> 10).saturating_mul(RETURN_NS_PER_MIB) >> 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const MILLISECOND: u64 = 1_000_000;
+
+    #[test]
+    fn a_large_process_that_was_never_trimmed_would_take_long() {
+        let foresight = Foresight::new();
+        assert_eq!(foresight.trim_ns(500 * MIB), 50 * MILLISECOND);
+        assert_eq!(foresight.trim_ns(20 * MIB), 2 * MILLISECOND);
+    }
+
+    #[test]
+    fn the_visit_comes_again_and_the_returning_does_not() {
+        let foresight = Foresight::new();
+        foresight.learn(50 * MILLISECOND, 500 * MIB, 200 * MIB);
+        assert_eq!(foresight.trim_ns(200 * MIB), 20 * MILLISECOND);
+        assert_eq!(foresight.trim_ns(210 * MIB), 21 * MILLISECOND);
+    }
+
+    #[test]
+    fn a_surprise_is_reckoned_with_and_forgotten_by_halves() {
+        let foresight = Foresight::new();
+        foresight.learn(MILLISECOND, 20 * MIB, 20 * MIB);
+        foresight.learn(41 * MILLISECOND, 20 * MIB, 20 * MIB);
+        assert_eq!(foresight.trim_ns(20 * MIB), 81 * MILLISECOND);
+        foresight.learn(MILLISECOND, 20 * MIB, 20 * MIB);
+        assert_eq!(foresight.trim_ns(20 * MIB), 21 * MILLISECOND);
+        for _ in 0..10 {
+            foresight.learn(MILLISECOND, 20 * MIB, 20 * MIB);
+        }
+        assert!(foresight.trim_ns(20 * MIB) < 2 * MILLISECOND);
+    }
+
+    #[test]
+    fn a_process_that_shrank_and_absurd_numbers_do_no_harm() {
+        let foresight = Foresight::new();
+        foresight.learn(u64::MAX, 0, u64::MAX);
+        assert_eq!(foresight.trim_ns(u64::MAX), u64::MAX);
+        foresight.learn(0, u64::MAX, 0);
+        assert!(foresight.trim_ns(0) > 0);
+    }
+}
