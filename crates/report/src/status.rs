@@ -49,6 +49,9 @@ pub struct ProcessStatus {
     pub trim_histogram: Vec<TrimBucket>,
     /// Page faults on memory that a trim had returned shortly before.
     pub refaults: u64,
+    /// When freed pages go back, where the runtime decides that: `at_once`, or `later`, after the allocator's delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub returning: Option<&'static str>,
     /// Processor time of the runtime's own thread, in seconds.
     pub thread_cpu_s: f64,
     /// Open `Unbloat.suspend` blocks.
@@ -98,6 +101,7 @@ impl ProcessStatus {
             trim_max_s: seconds(Word::TrimMaxNs),
             trim_histogram: buckets.map(|(at_most_s, count)| TrimBucket { at_most_s, count }).collect(),
             refaults: page.word(Word::Refaults),
+            returning: page.returning(),
             thread_cpu_s: seconds(Word::ThreadCpuNs),
             suspended: page.word(Word::Suspended),
             fork_generation: page.word(Word::ForkGeneration),
@@ -150,6 +154,14 @@ fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
         process.thread_cpu_s * 1e3,
         process.refaults
     )?;
+    match process.returning {
+        Some("at_once") => writeln!(out, "  freed pages  go back at once")?,
+        Some(_) => writeln!(
+            out,
+            "  freed pages  go back after the allocator's delay: they are needed again too soon"
+        )?,
+        None => {}
+    }
     writeln!(out, "  last         {}", process.last_reason)?;
     for problem in &process.problems {
         writeln!(out, "  problem      {problem}")?;

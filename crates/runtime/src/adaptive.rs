@@ -15,11 +15,13 @@
 mod account;
 mod activity;
 mod observation;
+mod returning;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use observation::{Observation, Outcome};
+pub use returning::Returning;
 pub use settings::Settings;
 
 use account::Account;
@@ -86,6 +88,7 @@ impl Adaptive {
     /// Looks at the process and says what to do.
     pub fn decide(&mut self, now: &Observation) -> Decision {
         self.account.pay_refaults(now);
+        self.pay_returns(now);
         self.account.earn(&self.last, now);
         self.activity.note(&self.last, now);
         self.floor_bytes = self.floor_bytes.min(now.resident_bytes);

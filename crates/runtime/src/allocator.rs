@@ -5,20 +5,18 @@
 //! anything else that exports a `malloc_trim` of its own (tcmalloc does, `tcmalloc/libc_override.h`) is trimmed
 //! through that.
 
-use crate::page;
 use crate::sys::{self, Line};
+use crate::{jemalloc, page};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use unbloat_status_page::Text;
 
 type MallocTrim = unsafe extern "C" fn(usize) -> c_int;
-type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 type Mallopt = unsafe extern "C" fn(c_int, c_int) -> c_int;
 type DlAddr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
 
 static MALLOC_TRIM: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-static MALLCTL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Finds the allocator, says on the page which it is, and pins glibc's thresholds when that is what it is.
 pub(crate) fn recognize(threshold_bytes: Option<u64>) {
@@ -29,8 +27,8 @@ pub(crate) fn recognize(threshold_bytes: Option<u64>) {
     let mut name = Line::<64>::new();
     // A name too long for the page is shown as far as it fits.
     if let Some(mallctl) = beside(c"mallctl") {
-        MALLCTL.store(mallctl, Ordering::Release);
-        let _ = write!(name, "jemalloc {}", jemalloc_version());
+        jemalloc::found(mallctl);
+        let _ = write!(name, "jemalloc {}", jemalloc::version());
     } else if let Some(version) = beside(c"gnu_get_libc_version") {
         MALLOC_TRIM.store(beside(c"malloc_trim").unwrap_or(core::ptr::null_mut()), Ordering::Release);
         let _ = write!(name, "glibc {}", glibc_version(version));
@@ -46,23 +44,13 @@ pub(crate) fn recognize(threshold_bytes: Option<u64>) {
 
 /// Whether [`give_back`] can do anything.
 pub(crate) fn is_known() -> bool {
-    !MALLCTL.load(Ordering::Acquire).is_null() || !MALLOC_TRIM.load(Ordering::Acquire).is_null()
+    jemalloc::is_here() || !MALLOC_TRIM.load(Ordering::Acquire).is_null()
 }
 
 /// Gives freed memory back to the kernel; may take milliseconds. Not to be called from a garbage collection's hook.
 pub(crate) fn give_back() {
-    if let Some(mallctl) = mallctl() {
-        // SAFETY: "arena.<MALLCTL_ARENAS_ALL>.purge" takes no arguments (jemalloc(3), 5.0 and later).
-        unsafe {
-            mallctl(
-                c"arena.4096.purge".as_ptr(),
-                core::ptr::null_mut(),
-                core::ptr::null_mut(),
-                core::ptr::null_mut(),
-                0,
-            )
-        };
-        return;
+    if jemalloc::is_here() {
+        return jemalloc::purge();
     }
     let trim = MALLOC_TRIM.load(Ordering::Acquire);
     if !trim.is_null() {
@@ -77,72 +65,7 @@ pub(crate) fn give_back() {
 /// Whether [`give_back`] holds a lock that allocations wait for. jemalloc holds none while it returns pages: it takes one
 /// extent at a time out of reach, and drops the lock of its decay for the rest (`pac_decay_to_limit`, 5.3.1 `src/pac.c`).
 pub(crate) fn trims_hold_a_lock() -> bool {
-    mallctl().is_none()
-}
-
-/// Bytes that the allocator holds free and could give back; `None` where it does not say (glibc would have to walk
-/// all its lists for that).
-pub(crate) fn returnable_bytes() -> Option<u64> {
-    mallctl()?;
-    let mut epoch = 1_u64;
-    write_value(c"epoch", &mut epoch)?;
-    let pages: usize = read_value(c"stats.arenas.4096.pdirty")?;
-    let page: usize = read_value(c"arenas.page")?;
-    Some((pages as u64).saturating_mul(page as u64))
-}
-
-/// Whether jemalloc's background threads run; `None` for another allocator.
-pub(crate) fn background_threads() -> Option<bool> {
-    read_value::<u8>(c"background_thread").map(|on| on != 0)
-}
-
-/// Starts jemalloc's background threads again. A forked child loses them and jemalloc leaves them off
-/// (`background_thread_postfork_child`, jemalloc 5.3.1 `src/background_thread.c`).
-pub(crate) fn restart_background_threads() {
-    let mut on = 1_u8;
-    let _ = write_value(c"background_thread", &mut on);
-}
-
-fn mallctl() -> Option<Mallctl> {
-    let address = MALLCTL.load(Ordering::Acquire);
-    // SAFETY: a non-null pointer here is the `mallctl` beside the process's malloc, of jemalloc(3)'s type.
-    (!address.is_null()).then(|| unsafe { core::mem::transmute::<*mut c_void, Mallctl>(address) })
-}
-
-fn read_value<T: Default>(name: &CStr) -> Option<T> {
-    let mut value = T::default();
-    let mut size = size_of::<T>();
-    // SAFETY: the name is a C string; value and size are live, and jemalloc refuses a size that does not fit.
-    let status = unsafe {
-        mallctl()?(name.as_ptr(), (&raw mut value).cast(), &raw mut size, core::ptr::null_mut(), 0)
-    };
-    (status == 0).then_some(value)
-}
-
-fn write_value<T>(name: &CStr, value: &mut T) -> Option<()> {
-    let size = size_of::<T>();
-    // SAFETY: as in `read_value`.
-    let status = unsafe {
-        mallctl()?(
-            name.as_ptr(),
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-            core::ptr::from_mut(value).cast(),
-            size,
-        )
-    };
-    (status == 0).then_some(())
-}
-
-fn jemalloc_version() -> &'static str {
-    let address: usize = read_value(c"version").unwrap_or(0);
-    if address == 0 {
-        return "of unknown version";
-    }
-    // SAFETY: "version" is a constant C string of the library.
-    let version = unsafe { CStr::from_ptr(address as *const c_char) }.to_str().unwrap_or_default();
-    // "5.3.1-0-g81034ce1f137…": the commit says nothing that the version does not.
-    version.split('-').next().unwrap_or_default()
+    !jemalloc::is_here()
 }
 
 fn glibc_version(function: *mut c_void) -> &'static str {

@@ -4,7 +4,7 @@
 //! no worker, no status page of its own, and nothing of its parent's: both come with its first collection. Children
 //! that are made to exec at once (`system`, `spawn`) mostly come by vfork and never see these handlers.
 
-use crate::{allocator, page, sys, worker};
+use crate::{jemalloc, page, sys, worker};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use unbloat_status_page::Word;
@@ -32,13 +32,13 @@ pub(crate) fn watch() {
 /// In a child, at a safe point: starts jemalloc's background threads if the parent had them.
 pub(crate) fn restore_background_threads() {
     if LOST_BACKGROUND_THREADS.swap(false, Ordering::AcqRel) {
-        allocator::restart_background_threads();
+        jemalloc::restart_background_threads();
     }
 }
 
 unsafe extern "C" fn prepare() {
     worker::before_fork();
-    HAD_BACKGROUND_THREADS.store(allocator::background_threads() == Some(true), Ordering::Relaxed);
+    HAD_BACKGROUND_THREADS.store(jemalloc::background_threads() == Some(true), Ordering::Relaxed);
 }
 
 unsafe extern "C" fn parent() {

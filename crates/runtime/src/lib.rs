@@ -15,6 +15,7 @@
 //! | `foresight` | how long a trim would keep threads waiting |
 //! | [`settings`] | what the environment asks for |
 //! | `allocator` | which allocator is here and how it gives memory back |
+//! | `jemalloc` | what a jemalloc is asked and told |
 //! | `collector` | hearing the garbage collector |
 //! | `worker` | the thread that decides and trims |
 //! | `forks` | what happens to all this in a forked child |
@@ -30,6 +31,7 @@ mod allocator;
 mod collector;
 mod foresight;
 mod forks;
+mod jemalloc;
 mod module;
 mod page;
 mod ruby;

@@ -138,6 +138,9 @@ extern "C" fn status(_module: Value) -> Value {
         set(name, unsafe { (ruby.float)(page.word(place) as f64 / 1e9) });
     }
     set(c"last_reason", text(page.last_reason().text()));
+    if let Some(returning) = page.returning() {
+        set(c"returning", text(returning));
+    }
     hash
 }
 

@@ -242,6 +242,11 @@ impl<const N: usize> Line<N> {
     pub(crate) fn as_ptr(&self) -> *const c_char {
         self.bytes.as_ptr().cast()
     }
+
+    /// The same for who may look at it.
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
 }
 
 impl<const N: usize> core::fmt::Write for Line<N> {

@@ -4,11 +4,11 @@
 //! It is started by the first collection of a process, at Ruby's next safe point, and again so in a forked child:
 //! a process that never collects (most short scripts) has no such thread.
 
-use crate::adaptive::{Adaptive, Decision, Observation, Outcome};
+use crate::adaptive::{Adaptive, Decision, Observation, Outcome, Returning};
 use crate::foresight::Foresight;
 use crate::settings::{Settings, Trim};
 use crate::sys::{self, Mutex};
-use crate::{allocator, collector, page};
+use crate::{allocator, collector, jemalloc, page};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use unbloat_status_page::{Reason, Word};
@@ -134,7 +134,8 @@ fn observe() -> Observation {
         now_ns: sys::now_ns(),
         resident_bytes,
         hold_ns: if allocator::trims_hold_a_lock() { FORESIGHT.trim_ns(resident_bytes) } else { 0 },
-        returnable_bytes: allocator::returnable_bytes(),
+        returning: jemalloc::returning(),
+        returnable_bytes: jemalloc::returnable_bytes(),
         minor_faults,
         cpu_ns: cpu_ns.saturating_sub(page::get(Word::ThreadCpuNs)),
         collections,
@@ -160,6 +161,13 @@ fn trim() -> Outcome {
     page::set(Word::LastTrimAtNs, outcome.after.now_ns);
     page::set_reason(Reason::Trimmed);
     outcome
+}
+
+/// Has the allocator give back what is freed at once or later, where it can be told.
+fn set_returning(wanted: Option<Returning>) {
+    let Some(wanted) = wanted.filter(|_| wanted != jemalloc::returning()) else { return };
+    jemalloc::set_returning(wanted);
+    page::set(Word::Returning, wanted as u64);
 }
 
 /// What the worker carries from one look to the next.
@@ -200,6 +208,7 @@ impl State {
             return Some((Reason::UnknownAllocator, None));
         }
         if SUSPENDED.load(Ordering::Acquire) > 0 {
+            set_returning(jemalloc::returning().map(|_| Returning::Later));
             return Some((Reason::Suspended, None));
         }
         let quiet = QUIET_UNTIL_NS.load(Ordering::Relaxed).saturating_sub(sys::now_ns());
@@ -218,6 +227,7 @@ impl State {
     fn adapt(&mut self) -> (Reason, Option<u64>) {
         let decision = self.adaptive.decide(&observe());
         page::add(Word::Refaults, self.adaptive.take_refaults());
+        set_returning(self.adaptive.returning());
         match decision {
             Decision::Wait { reason, look_again_ns } => (reason, look_again_ns),
             Decision::Trim { idle } => {

@@ -103,6 +103,8 @@ pub enum Word {
     Hearing = 18,
     /// Processor nanoseconds used by the runtime's own thread.
     ThreadCpuNs = 19,
+    /// When the allocator gives back what is freed: 1 at once, 2 after its own delay, 0 where the runtime does not decide that.
+    Returning = 20,
     /// First of the [`TRIM_BUCKETS`] buckets of the trim-time histogram.
     TrimHistogram = 32,
 }
@@ -274,6 +276,15 @@ impl Snapshot {
     /// Why nothing was done the last time the policy decided.
     pub fn last_reason(&self) -> Reason {
         Reason::from_code(self.word(Word::LastReason))
+    }
+
+    /// When freed pages go back, where the runtime decides that: `at_once`, or `later`, after the allocator's own delay.
+    pub fn returning(&self) -> Option<&'static str> {
+        match self.word(Word::Returning) {
+            1 => Some("at_once"),
+            2 => Some("later"),
+            _ => None,
+        }
     }
 
     /// How many trims fell into each bucket of [`TRIM_BUCKET_BOUNDS_NS`] and beyond.

@@ -50,6 +50,43 @@ fn a_burst_is_returned_when_the_process_falls_idle() {
     }
 }
 
+#[test]
+fn under_lean_what_a_burst_frees_goes_back_as_it_is_freed() {
+    let output = Home::new().ruby(
+        "lean",
+        "GC.start; wait_until { Unbloat.status[:returning] == 'at_once' }
+         start = resident
+         Thread.new { burst }.join
+         GC.start
+         puts resident < start + (40 << 20)",
+    );
+    assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
+}
+
+#[test]
+fn memory_that_is_needed_again_at_once_is_soon_kept_for_a_while() {
+    let output = Home::new().ruby(
+        "lean",
+        "GC.start; wait_until { Unbloat.status[:returning] == 'at_once' }
+         wait_until { 100.times { 'x' * 1_000_000 }; Unbloat.status[:returning] == 'later' }
+         puts Unbloat.status[:refaults] > 10_000",
+    );
+    assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_delay_of_the_users_own_is_left_alone() {
+    let code = with_helpers(
+        "GC.start; wait_until { Unbloat.status[:gc_count] > 0 }; sleep 0.2; p Unbloat.status[:returning]",
+    );
+    let output = Home::new()
+        .unbloat(&["run", "--policy", "lean", "--", "ruby", "-e", &code])
+        .env("MALLOC_CONF", "dirty_decay_ms:500")
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), "nil\n", "{}", stderr(&output));
+}
+
 /// glibc's trim holds the arena's lock: one that is foreseen to take long is not for a busy process.
 #[test]
 fn a_long_trim_waits_until_the_process_is_idle() {

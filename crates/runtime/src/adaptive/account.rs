@@ -53,6 +53,11 @@ impl Account {
         self.balance_ns < 0
     }
 
+    /// Whether nothing was spent for so long that no more is put aside.
+    pub(super) fn is_full(&self) -> bool {
+        self.income_permille > 0 && self.balance_ns >= limit_ns(self.income_permille)
+    }
+
     /// Whether at least half of what the last trim returned was needed again.
     pub(super) fn was_refaulted(&self) -> bool {
         self.returned.pages > 0 && self.returned.again_pages * 2 >= self.returned.pages
@@ -93,8 +98,13 @@ impl Account {
         self.returned.again_pages += again;
         self.returned.faults = now.minor_faults;
         self.returned.resident_bytes = self.returned.resident_bytes.max(now.resident_bytes);
-        self.refaults += again;
-        self.pay(again.saturating_mul(FAULT_NS));
+        self.pay_faults(again);
+    }
+
+    /// Pays for pages that had been returned and were needed again.
+    pub(super) fn pay_faults(&mut self, pages: u64) {
+        self.refaults += pages;
+        self.pay(pages.saturating_mul(FAULT_NS));
     }
 
     fn pay(&mut self, ns: u64) {

@@ -1,5 +1,7 @@
 //! What the state machine is told: the process at one moment, and what a trim did.
 
+use super::Returning;
+
 /// The process at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Observation {
@@ -7,6 +9,8 @@ pub struct Observation {
     pub now_ns: u64,
     /// Resident set in bytes.
     pub resident_bytes: u64,
+    /// When the allocator gives back what is freed, where it can be told.
+    pub returning: Option<Returning>,
     /// Bytes that the allocator says it could give back, where it knows.
     pub returnable_bytes: Option<u64>,
     /// How long a trim would now hold a lock that allocations wait for, in nanoseconds; 0 with an allocator that holds

@@ -227,3 +227,42 @@ fn a_busy_process_is_never_idle() {
         assert!(matches!(decision, Decision::Wait { look_again_ns: Some(_), .. }), "{decision:?}");
     }
 }
+
+/// A process whose allocator can be told when to give back what is freed, and does as it is told.
+fn told(scene: &mut Scene) -> Option<Returning> {
+    scene.decide();
+    scene.now.returning = scene.machine.returning();
+    scene.now.returning
+}
+
+#[test]
+fn freed_memory_goes_back_at_once_while_its_faults_are_paid_for() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.returning = Some(Returning::Later);
+    assert_eq!(told(scene.work(SECOND)), Some(Returning::AtOnce));
+    // Growth is no fault of the policy.
+    assert_eq!(told(scene.work(SECOND).grow(2_000 * MIB)), Some(Returning::AtOnce));
+    // 100 ms are on the account: 140 ms of faults overdraw it.
+    scene.now.minor_faults += 200_000;
+    assert_eq!(told(scene.work(SECOND)), Some(Returning::Later));
+    assert_eq!(scene.machine.take_refaults(), 200_000);
+    // From then on faults are the program's own, and ten seconds and what was overdrawn later it is tried again.
+    scene.now.minor_faults += 200_000;
+    assert_eq!(told(scene.work(9 * SECOND)), Some(Returning::Later));
+    assert_eq!(told(scene.rest(4 * SECOND)), Some(Returning::AtOnce));
+}
+
+#[test]
+fn an_allocator_that_cannot_be_told_is_not_and_its_faults_are_its_own() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.minor_faults += 1_000_000;
+    assert_eq!(told(scene.work(SECOND)), None);
+    assert_eq!(scene.machine.take_refaults(), 0);
+}
+
+#[test]
+fn without_a_budget_nothing_goes_back_at_once() {
+    let mut scene = Scene::new(Settings { budget_permille: 0, ..Settings::default() });
+    scene.now.returning = Some(Returning::Later);
+    assert_eq!(told(scene.work(SECOND)), Some(Returning::Later));
+}

@@ -1,0 +1,40 @@
+//! When an allocator that can be told so gives back what is freed: at once, or after its own delay.
+//!
+//! At once keeps the process as small as it can be, and every page that is needed again costs a fault. A burst that is
+//! over needs nothing again; a server at work needs most of it within the second. So both are tried: the faults are
+//! paid from the account of trims. While it pays, memory goes back at once; when it is overdrawn the allocator keeps
+//! its delay, and trims take what is left over, until the account is full again.
+
+use super::Adaptive;
+use super::account::PAGE_BYTES;
+use super::observation::Observation;
+
+/// When freed memory goes back to the kernel. The discriminant is what the word `Returning` of the status page holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Returning {
+    /// As it is freed, by whoever frees it.
+    AtOnce = 1,
+    /// After the delay that the allocator was started with.
+    Later = 2,
+}
+
+impl Adaptive {
+    /// What the allocator should do from now on; `None` where it cannot be told. After [`Adaptive::decide`].
+    pub fn returning(&self) -> Option<Returning> {
+        Some(match self.last.returning? {
+            Returning::AtOnce if self.account.is_overdrawn() => Returning::Later,
+            Returning::Later if self.account.is_full() => Returning::AtOnce,
+            unchanged => unchanged,
+        })
+    }
+
+    /// Pays for the faults since the last look on memory that had gone back at once: those that have not made the
+    /// process larger than it was.
+    pub(super) fn pay_returns(&mut self, now: &Observation) {
+        if now.returning == Some(Returning::AtOnce) {
+            let faults = now.minor_faults.saturating_sub(self.last.minor_faults);
+            let grown = now.resident_bytes.saturating_sub(self.last.resident_bytes) / PAGE_BYTES;
+            self.account.pay_faults(faults.saturating_sub(grown));
+        }
+    }
+}
