@@ -111,6 +111,16 @@ fn memory_that_a_variant_saves_is_found_and_recommended_with_the_lines_to_deploy
     assert!(deploy.contains("ENV HOLD_MB=5"), "{deploy}");
 }
 
+/// A policy may be written in any order; the server shows it in its own, and is believed.
+#[test]
+fn a_policy_of_several_parts_is_proved() {
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\npolicy = \"trim=adaptive, arenas=1,compact=boot\"\n";
+    let plan = sleeper(variants).replace("blocks = 6", "blocks = 1");
+    let document = Bench::new(&plan).document(&["compare", "plan.toml", "--json"]);
+    let b = &document["variants"][1];
+    assert_eq!((b["runs"].as_u64(), b["excluded"].as_u64()), (Some(1), Some(0)), "{document:#}");
+}
+
 #[test]
 fn identical_variants_recommend_nothing() {
     let variants =
@@ -184,9 +194,12 @@ fn init_writes_a_plan_that_is_understood() {
 
 #[test]
 fn bad_plans_are_refused_with_the_reason() {
-    for (plan, expected) in
-        [("title = \"x\"\nserevr = {}\n", "did you mean `server`?"), ("no toml at all", "plan.toml")]
-    {
+    let leen = sleeper("[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\npolicy = \"leen\"\n");
+    for (plan, expected) in [
+        ("title = \"x\"\nserevr = {}\n", "did you mean `server`?"),
+        ("no toml at all", "plan.toml"),
+        (leen.as_str(), "variant 'b': no policy is called 'leen'. There are: lean, off"),
+    ] {
         let output = Bench::new(plan).run(&["compare", "plan.toml"]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && text.contains(expected), "{text}");

@@ -169,20 +169,21 @@ impl FromStr for Policy {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::LEAN {
-            return f.write_str("lean");
-        }
         if *self == Self::OFF {
             return f.write_str("off");
         }
         let mut parts = Vec::new();
-        match &self.allocator {
-            Allocator::Own => {}
-            Allocator::Jemalloc => parts.push("allocator=jemalloc".to_owned()),
-            Allocator::System(path) => parts.push(format!("allocator=system:{}", path.display())),
+        if (Policy { compact: None, warmup: false, ..self.clone() }) == Self::LEAN {
+            parts.push("lean".to_owned());
+        } else {
+            match &self.allocator {
+                Allocator::Own => {}
+                Allocator::Jemalloc => parts.push("allocator=jemalloc".to_owned()),
+                Allocator::System(path) => parts.push(format!("allocator=system:{}", path.display())),
+            }
+            parts.extend(self.arenas.map(|number| format!("arenas={number}")));
+            parts.extend(self.trim.map(|trim| format!("trim={}", trim.word())));
         }
-        parts.extend(self.arenas.map(|number| format!("arenas={number}")));
-        parts.extend(self.trim.map(|trim| format!("trim={}", trim.word())));
         parts.extend(self.compact.map(|compact| format!("compact={}", compact.word())));
         parts.extend(self.warmup.then(|| "warmup".to_owned()));
         f.write_str(&parts.join(","))
@@ -212,6 +213,7 @@ mod tests {
             "compact=boot",
             "compact=auto",
             "warmup",
+            "lean,compact=boot,warmup",
             "arenas=1,trim=adaptive,compact=boot,warmup",
         ] {
             assert_eq!(parse(text).to_string(), text);

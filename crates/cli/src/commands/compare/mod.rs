@@ -17,6 +17,7 @@ use unbloat_lab::plan::Plan;
 use unbloat_lab::run::{Bench, RunError, directory_of};
 use unbloat_lab::variant::Variant;
 use unbloat_lab::{init, room, schedule};
+use unbloat_launch::Policy;
 
 /// Options of `unbloat compare`.
 #[derive(Debug, clap::Args)]
@@ -68,6 +69,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
+/// The variant with its policy spelled as the runtime will show it: that is what proves the variant.
+fn as_run(variant: Variant) -> anyhow::Result<Variant> {
+    let spelled = |text: &String| text.parse().map(|policy: Policy| policy.to_string());
+    let policy = variant.policy.as_ref().map(spelled).transpose();
+    let policy = policy.with_context(|| format!("cannot use the variant '{}'", variant.name))?;
+    Ok(Variant { policy, ..variant })
+}
+
 fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     let (text, base) = read_plan(name)?;
     let mut plan = Plan::parse(&text).with_context(|| format!("cannot use the plan {name}"))?;
@@ -76,7 +85,8 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     }
     let directory =
         directory_of(&base, &plan).context("cannot find the directory that server.directory names")?;
-    let variants: Vec<Variant> = plan.variants()?.into_iter().map(|v| v.here(&directory)).collect();
+    let variants: Vec<Variant> =
+        plan.variants()?.into_iter().map(|v| as_run(v.here(&directory))).collect::<Result<_, _>>()?;
     if args.dry_run {
         return dry_run(&plan, &variants, args.until_decided);
     }
