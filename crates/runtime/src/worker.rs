@@ -163,10 +163,13 @@ fn trim() -> Outcome {
     outcome
 }
 
-/// Has the allocator give back what is freed at once or later, where it can be told.
+/// Has the allocator give back what is freed at once or later, where it can be told. The page is told each time: a
+/// forked child has a page of its own and its parent's allocator.
 fn set_returning(wanted: Option<Returning>) {
-    let Some(wanted) = wanted.filter(|_| wanted != jemalloc::returning()) else { return };
-    jemalloc::set_returning(wanted);
+    let Some(wanted) = wanted else { return };
+    if jemalloc::returning() != Some(wanted) {
+        jemalloc::set_returning(wanted);
+    }
     page::set(Word::Returning, wanted as u64);
 }
 
