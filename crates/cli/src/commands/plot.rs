@@ -44,7 +44,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     if args.by == Some(By::Category) && loaded.iter().all(|one| one.censuses.is_empty()) {
         bail!(
-            "{} holds no census. Record with CAP_SYS_PTRACE (or as the same user) for longer than --census",
+            "{} holds no census: it is too short for its --census and --budget, or the memory could not be read. \
+             Record for longer or with a larger --budget, as the same user or with CAP_SYS_PTRACE",
             args.files.first().map(|file| file.display().to_string()).unwrap_or_default()
         );
     }

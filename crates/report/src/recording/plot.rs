@@ -20,6 +20,9 @@ pub enum By {
 /// Moments on the horizontal axis of stacked areas.
 const COLUMNS: usize = 1000;
 
+/// Characters of a command that fit above a chart.
+const TITLE_COLUMNS: usize = 90;
+
 /// Processes that get a band of their own; the smaller ones share one.
 const BANDS: usize = 8;
 
@@ -51,7 +54,7 @@ fn single(loaded: &Loaded, by: By) -> Chart {
         Panel { title: "CPU (cores)".to_owned(), y: Unit::Cores, weight: 1.0, series: vec![cpu_series] };
     let marks = loaded.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.clone() });
     Chart {
-        title: loaded.fact("command").unwrap_or(&loaded.name).to_owned(),
+        title: crate::style::clip(loaded.fact("command").unwrap_or(&loaded.name), TITLE_COLUMNS),
         subtitle: subtitle(loaded, &total, kind),
         x: Unit::Seconds,
         panels: vec![memory, cpu],
