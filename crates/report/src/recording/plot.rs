@@ -44,6 +44,7 @@ fn single(loaded: &Loaded, by: By) -> Chart {
         By::Process => (format!("Memory by process ({kind})"), bands(loaded)),
         By::Category => {
             let mut series = segments(loaded);
+            hold_the_only_census(&mut series, total.last().map_or(0.0, |&(x, _)| x));
             series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
             (format!("What memory is made of ({kind})"), series)
         }
@@ -139,6 +140,15 @@ fn segments(loaded: &Loaded) -> Vec<Series> {
         .collect()
 }
 
+/// One census alone has no width: it is drawn from its moment to the end of the recording.
+fn hold_the_only_census(segments: &mut [Series], end: f64) {
+    for segment in segments {
+        if let [(_, bytes)] = segment.points[..] {
+            segment.points.push((end, bytes));
+        }
+    }
+}
+
 fn bands(loaded: &Loaded) -> Vec<Series> {
     let (times, mut processes) = loaded.memory_by_process(COLUMNS);
     let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -171,6 +181,18 @@ fn name(process: &Process) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_census_alone_can_be_seen() {
+        let stacked =
+            |points| Series { name: String::new(), shape: Shape::Stacked, color: Color::Neutral, points };
+        let mut one = [stacked(vec![(3.0, 7.0)])];
+        hold_the_only_census(&mut one, 6.0);
+        assert_eq!(one.map(|series| series.points), [vec![(3.0, 7.0), (6.0, 7.0)]]);
+        let mut two = [stacked(vec![(3.0, 7.0), (4.0, 8.0)])];
+        hold_the_only_census(&mut two, 6.0);
+        assert_eq!(two.map(|series| series.points.len()), [2]);
+    }
 
     #[test]
     fn dates_are_as_in_the_calendar() {
