@@ -5,7 +5,7 @@
 //! a process that never collects (most short scripts) has no such thread.
 
 use crate::adaptive::{Adaptive, Decision, Observation, Outcome, Returning};
-use crate::foresight::Foresight;
+use crate::foresight::{Foresight, Heap};
 use crate::settings::{Settings, Trim};
 use crate::sys::{self, Mutex};
 use crate::{allocator, collector, jemalloc, page};
@@ -128,29 +128,34 @@ pub(crate) fn abandon() {
 /// The process as it is now.
 fn observe() -> Observation {
     let (minor_faults, cpu_ns) = sys::usage();
-    let (collections, majors) = collector::heard();
-    let resident_bytes = sys::resident_bytes();
+    let heap = heap();
     Observation {
         now_ns: sys::now_ns(),
-        resident_bytes,
-        hold_ns: if allocator::trims_hold_a_lock() { FORESIGHT.trim_ns(resident_bytes) } else { 0 },
+        resident_bytes: heap.resident_bytes,
+        hold_ns: if allocator::trims_hold_a_lock() { FORESIGHT.trim_ns(heap) } else { 0 },
         returning: jemalloc::returning(),
         returnable_bytes: jemalloc::returnable_bytes(),
         minor_faults,
         cpu_ns: cpu_ns.saturating_sub(page::get(Word::ThreadCpuNs)),
-        collections,
-        majors,
+        collections: collector::heard().0,
+        majors: heap.majors,
     }
+}
+
+/// The heap as it is now.
+fn heap() -> Heap {
+    Heap { resident_bytes: sys::resident_bytes(), majors: collector::heard().1 }
 }
 
 /// Trims and keeps the counts. With [`WORK`] held.
 fn trim() -> Outcome {
-    let before_bytes = sys::resident_bytes();
+    let before = heap();
+    let before_bytes = before.resident_bytes;
     let start = sys::now_ns();
     allocator::give_back();
     let took_ns = sys::now_ns().saturating_sub(start);
     let outcome = Outcome { after: observe(), before_bytes, took_ns };
-    FORESIGHT.learn(took_ns, before_bytes, outcome.after.resident_bytes);
+    FORESIGHT.learn(took_ns, before, outcome.after.resident_bytes);
     page::add(Word::Trims, 1);
     page::add(Word::TrimReturnedBytes, outcome.returned_bytes());
     page::add(Word::TrimNs, took_ns);
