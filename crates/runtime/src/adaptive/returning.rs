@@ -1,9 +1,10 @@
 //! When an allocator that can be told so gives back what is freed: at once, or after its own delay.
 //!
-//! At once keeps the process as small as it can be, and every page that is needed again costs a fault. A burst that is
-//! over needs nothing again; a server at work needs most of it within the second. So both are tried: the faults are
-//! paid from the account of trims. While it pays, memory goes back at once; when it is overdrawn the allocator keeps
-//! its delay, and trims take what is left over, until the account is full again.
+//! At once keeps the process as small as it can be. But the thread that frees also returns the pages, which makes the
+//! sweep of a collection longer, and every page that is needed again costs a fault. A burst that is over pays this
+//! once; a server at work would pay it all the time. So both are tried: returns and faults are paid from the account
+//! of trims. While it pays, memory goes back at once; when it is overdrawn the allocator keeps its delay, and trims
+//! take what is left over, until the account is full again.
 
 use super::Adaptive;
 use super::account::PAGE_BYTES;
@@ -28,13 +29,14 @@ impl Adaptive {
         })
     }
 
-    /// Pays for the faults since the last look on memory that had gone back at once: those that have not made the
-    /// process larger than it was.
+    /// Pays for the pages that went back at once since the last look, and for those of them that were needed again. A
+    /// fault brings a page and a return takes one: what the faults brought and is not there went back.
     pub(super) fn pay_returns(&mut self, now: &Observation) {
         if now.returning == Some(Returning::AtOnce) {
+            let pages = |observation: &Observation| observation.resident_bytes / PAGE_BYTES;
             let faults = now.minor_faults.saturating_sub(self.last.minor_faults);
-            let grown = now.resident_bytes.saturating_sub(self.last.resident_bytes) / PAGE_BYTES;
-            self.account.pay_faults(faults.saturating_sub(grown));
+            let returned = (pages(&self.last) + faults).saturating_sub(pages(now));
+            self.account.pay_returned(returned, faults.min(returned));
         }
     }
 }
