@@ -109,9 +109,7 @@ impl ProcessStatus {
             problems,
         }
     }
-}
 
-impl ProcessStatus {
     /// Trims that took longer than a bound of the histogram, in seconds.
     fn trims_longer_than(&self, bound_s: f64) -> u64 {
         let longer = |bucket: &&TrimBucket| bucket.at_most_s.is_none_or(|at_most_s| at_most_s > bound_s);
@@ -156,10 +154,7 @@ fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
     )?;
     match process.returning {
         Some("at_once") => writeln!(out, "  freed pages  go back at once")?,
-        Some(_) => writeln!(
-            out,
-            "  freed pages  go back after the allocator's delay: they are needed again too soon"
-        )?,
+        Some(_) => writeln!(out, "  freed pages  go back after the allocator's delay")?,
         None => {}
     }
     writeln!(out, "  last         {}", process.last_reason)?;

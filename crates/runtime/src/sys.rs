@@ -243,7 +243,7 @@ impl<const N: usize> Line<N> {
         self.bytes.as_ptr().cast()
     }
 
-    /// The same for who may look at it.
+    /// The same with its length known.
     pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }

@@ -216,7 +216,9 @@ impl State {
             return Some((Reason::UnknownAllocator, None));
         }
         if SUSPENDED.load(Ordering::Acquire) > 0 {
-            set_returning(jemalloc::returning().map(|_| Returning::Later));
+            if self.trim == Trim::Adaptive {
+                set_returning(jemalloc::returning().and(Some(Returning::Later)));
+            }
             return Some((Reason::Suspended, None));
         }
         let quiet = QUIET_UNTIL_NS.load(Ordering::Relaxed).saturating_sub(sys::now_ns());
