@@ -1,6 +1,7 @@
 //! The HTTP driver against a server with known faults.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 use unbloat_load::Silent;
 use unbloat_load::http::{self, Error, Extent, Outcome, Pace, Plan, Routes};
@@ -43,6 +44,24 @@ fn requests_batches_and_warm_up_are_counted_as_asked_for() {
     assert_eq!(counts["GET /ok/10"] + counts["GET /ok/1000"], 127);
     // One connection was made to see whether anybody is there.
     assert_eq!(counts["connections"], 3, "each user keeps one connection");
+}
+
+#[test]
+fn a_connection_can_be_given_so_many_requests() {
+    let server = Server::start().unwrap();
+    let connections = |per_connection| {
+        let before = server.counts()["connections"];
+        let routes = "[[route]]\npath = \"/ok/10\"\n";
+        let users = Pace::Closed { users: 1 };
+        let outcome = run(&Plan { pace: users, per_connection, ..plan(&server, routes) });
+        assert_eq!(outcome.total().statuses[&200], 40);
+        server.counts()["connections"] - before - 1 // one to see whether anybody is there
+    };
+    run(&plan(&server, "[[route]]\npath = \"/ok/10\"\n"));
+    assert_eq!(
+        (connections(None), connections(NonZeroU32::new(1)), connections(NonZeroU32::new(8))),
+        (1, 40, 5)
+    );
 }
 
 #[test]

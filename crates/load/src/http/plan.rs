@@ -5,6 +5,7 @@ use crate::net::tls::Trust;
 use crate::plan::PlanError;
 use crate::schedule::OpenLoop;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// When requests are sent.
@@ -56,6 +57,8 @@ pub struct Plan {
     pub batches: u32,
     /// How long a response may take.
     pub timeout: Duration,
+    /// Requests that a user sends on one connection before they open another; `None` keeps it while the server does.
+    pub per_connection: Option<NonZeroU32>,
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
     /// Which certificates are believed.
@@ -76,6 +79,7 @@ impl Plan {
             batch: Extent::Time(Duration::from_secs(10)),
             batches: 1,
             timeout: Duration::from_secs(30),
+            per_connection: None,
             headers: Vec::new(),
             trust: Trust::System,
             source: None,

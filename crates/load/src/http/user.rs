@@ -8,23 +8,28 @@ use super::template;
 use cookie::{Cookie, CookieJar};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
-use hyper::header::{COOKIE, HeaderMap, SET_COOKIE};
+use hyper::header::{CONNECTION, COOKIE, HeaderMap, SET_COOKIE};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls::ClientConfig;
 use std::io;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The longest page that a login looks for a token in.
 const LONGEST_PAGE: usize = 4 << 20;
 
-/// A user. Their connection is opened with the first request and kept while the server keeps it.
+/// A user. Their connection is opened with the first request and kept while the server keeps it, or for as many requests as the plan
+/// says.
 pub(super) struct User {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     cookies: CookieJar,
     timeout: Duration,
+    per_connection: Option<NonZeroU32>,
+    /// Requests sent so far, those of the login too.
+    sent: u32,
     pub(super) csrf: Option<String>,
 }
 
@@ -55,7 +60,14 @@ impl User {
             .enable_http1()
             .wrap_connector(http);
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(https);
-        Self { client, cookies: CookieJar::new(), timeout: plan.timeout, csrf: None }
+        Self {
+            client,
+            cookies: CookieJar::new(),
+            timeout: plan.timeout,
+            per_connection: plan.per_connection,
+            sent: 0,
+            csrf: None,
+        }
     }
 
     /// Sends a request and reads the whole response; what is in it is dropped.
@@ -75,10 +87,14 @@ impl User {
         })
     }
 
-    fn build(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Failure> {
+    fn build(&mut self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Failure> {
         let mut builder = hyper::Request::builder().method(&request.method).uri(request.url.as_str());
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
+        }
+        self.sent = self.sent.wrapping_add(1);
+        if self.per_connection.is_some_and(|requests| self.sent.is_multiple_of(requests.get())) {
+            builder = builder.header(CONNECTION, "close");
         }
         let cookies: Vec<String> = self.cookies.iter().map(|cookie| cookie.stripped().to_string()).collect();
         if !cookies.is_empty() {

@@ -97,6 +97,7 @@ pub fn settings(plan: &Plan) -> Value {
         "warm_up": extent(plan.warm_up),
         "batch": extent(plan.batch),
         "batches": plan.batches,
+        "per_connection": plan.per_connection,
         "timeout_s": plan.timeout.as_secs_f64(),
         "seed": plan.seed,
     })

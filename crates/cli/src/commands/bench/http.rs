@@ -6,6 +6,7 @@ use crate::arguments::duration;
 use crate::exit::Exit;
 use anyhow::Context as _;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 use unbloat_load::http::{self, Extent, Pace, Plan, Routes};
@@ -56,6 +57,10 @@ pub(crate) struct Args {
     /// How long a response may take
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
+    /// Requests on one connection, after which the user opens another, as behind a proxy that keeps none (1); otherwise it is kept
+    /// while the server keeps it
+    #[arg(long, value_name = "N")]
+    per_connection: Option<NonZeroU32>,
     /// A header of every request, as often as needed: 'Name: value'
     #[arg(long, short = 'H', value_parser = header, value_name = "HEADER")]
     header: Vec<(String, String)>,
@@ -107,6 +112,7 @@ impl Args {
             batch: self.requests.map_or(Extent::Time(self.time), Extent::Requests),
             batches: self.batches,
             timeout: self.timeout,
+            per_connection: self.per_connection,
             headers: self.header.clone(),
             trust: self.certificates.trust(),
             source: self.source,
