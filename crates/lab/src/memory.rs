@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unbloat_heap::model::{AllocatorKind, ProcessReport};
-use unbloat_heap::{Options, inspect};
+use unbloat_heap::model::{AllocatorKind, Inspection, ProcessReport};
+use unbloat_heap::{Options, inspect_all};
 use unbloat_process::status::command;
 use unbloat_process::tree::Tree;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
@@ -186,30 +186,28 @@ pub fn tree_cpu_s(root: Pid) -> f64 {
     members(root).into_iter().filter_map(Cpu::of).map(|cpu| cpu.user_s + cpu.system_s + cpu.children_s).sum()
 }
 
-/// The census of each process of a tree now, written to the recording; the tree's bloat and floor in bytes.
-///
-/// Every process's census is of its RSS: bloat is private to a process (what a worker freed it has written to), and the
-/// floor is what remains of the tree's PSS.
+/// The census of each process of a tree now, written to the recording as those of `run`; the tree's bloat and floor in bytes, both
+/// proportional: a page that a master and its workers share counts once for all of them.
 ///
 /// # Errors
 /// The recording cannot be written. A process that cannot be inspected is left out.
-pub fn census(path: &Path, root: Pid) -> Result<Census, unbloat_store::Error> {
+pub fn census(path: &Path, run: RunId, root: Pid) -> Result<Census, unbloat_store::Error> {
     let mut writer = Writer::join(path)?;
     let now = writer.recording().elapsed_ns();
-    let processes: BTreeMap<i32, ProcessId> = unbloat_store::Reader::open(path)?
+    // A later run may have processes with the ids of an earlier one's.
+    let known: BTreeMap<i32, ProcessId> = unbloat_store::Reader::open(path)?
         .processes()?
         .into_iter()
+        .filter(|process| process.run == Some(run))
         .map(|process| (process.pid, process.id))
         .collect();
-    let reports: Vec<_> = read(&members(root))
-        .iter()
-        .filter_map(|(pid, memory)| Some((inspect(*pid, &Options::default()).ok()?, memory.pss_bytes)))
-        .collect();
+    let inspection = inspect_all(&members(root), &Options { proportional: true, ..Options::default() });
     writer.batch(|batch| {
-        for (report, _) in &reports {
-            let Some(&process) = processes.get(&report.pid.0) else { continue };
+        for report in &inspection.processes {
+            let Some(&process) = known.get(&report.pid.0) else { continue };
             for (category, bytes) in report.census.iter() {
-                let (category, proportional_bytes) = (category.name(), None);
+                let proportional_bytes = report.proportional.as_ref().map(|census| census.bytes(category));
+                let category = category.name();
                 batch.census(&CategoryBytes {
                     time_ns: now,
                     process,
@@ -221,21 +219,28 @@ pub fn census(path: &Path, root: Pid) -> Result<Census, unbloat_store::Error> {
         }
         Ok(())
     })?;
-    let knows =
-        |report: &ProcessReport| report.allocator.as_ref().is_some_and(|a| a.kind == AllocatorKind::Glibc);
-    let bloat_bytes = reports
-        .iter()
-        .all(|(report, _)| knows(report))
-        .then(|| reports.iter().map(|(report, _)| report.census.bloat()).sum::<u64>());
-    let pss_bytes: u64 = reports.iter().map(|(_, pss)| pss).sum();
-    Ok(Census { bloat_bytes, floor_bytes: bloat_bytes.map(|bloat| pss_bytes.saturating_sub(bloat)) })
+    Ok(Census::of(&inspection))
 }
 
 /// Sums over a tree. Absent where the allocator's insides are not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// cached + trimmable + stranded.
+    /// cached + trimmable + stranded, proportional.
     pub bloat_bytes: Option<u64>,
     /// PSS − bloat.
     pub floor_bytes: Option<u64>,
+}
+
+impl Census {
+    fn of(inspection: &Inspection) -> Self {
+        let walked = |report: &ProcessReport| {
+            report.allocator.as_ref().is_some_and(|a| a.kind == AllocatorKind::Glibc)
+        };
+        if !inspection.processes.iter().all(walked) {
+            return Self::default();
+        }
+        let bloat_bytes = inspection.proportional().map(|census| census.bloat());
+        let floor = |bloat| Some(inspection.pss_bytes()?.saturating_sub(bloat));
+        Self { bloat_bytes, floor_bytes: bloat_bytes.and_then(floor) }
+    }
 }

@@ -12,7 +12,7 @@ pub enum Metric {
     PssPeak,
     /// After the idle tail.
     PssIdle,
-    /// Resident − bloat over the tree when the load ends: what the application itself needs.
+    /// PSS − bloat over the tree when the load ends: what the application itself needs.
     Floor,
     /// cached + trimmable + stranded over the tree when the load ends.
     Bloat,

@@ -144,7 +144,7 @@ impl Bench<'_> {
         };
         file.phase(id, "idle")?;
         observed.after_load(server, &measured, before, after);
-        let census = census(file.path(), server.root()).map_err(FileError::Store)?;
+        let census = census(file.path(), id, server.root()).map_err(FileError::Store)?;
         let sums = [(Metric::Bloat, census.bloat_bytes), (Metric::Floor, census.floor_bytes)];
         let known = sums.into_iter().filter_map(|(metric, bytes)| Some((metric, bytes? as f64)));
         observed.metrics.extend(known.filter(|(_, bytes)| *bytes > 0.0));
@@ -153,7 +153,7 @@ impl Bench<'_> {
         if let Err(error) = server.check() {
             return Ok(Some(Exclusion::Died(error.to_string())));
         }
-        observed.metrics.insert(Metric::PssIdle, tree_pss(server.root()) as f64);
+        observed.pss(Metric::PssIdle, server.root());
         Ok(match proven {
             Err(why) => Some(Exclusion::NotAsClaimed(why)),
             Ok(proof) => {
@@ -189,8 +189,16 @@ struct Observed {
 }
 
 impl Observed {
+    /// The PSS of the tree now. 0 is that of nobody who could be read, and no measurement.
+    fn pss(&mut self, metric: Metric, root: Pid) {
+        let bytes = tree_pss(root);
+        if bytes > 0 {
+            self.metrics.insert(metric, bytes as f64);
+        }
+    }
+
     fn after_load(&mut self, server: &Running, measured: &Measured, before: Used, after: Used) {
-        self.metrics.insert(Metric::PssEnd, tree_pss(server.root()) as f64);
+        self.pss(Metric::PssEnd, server.root());
         self.metrics.extend(measured.metrics());
         self.steps.clone_from(&measured.steps);
         if let Some(units) = measured.units.filter(|units| *units > 0.0 && after.server_s > before.server_s) {

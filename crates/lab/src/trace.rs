@@ -17,8 +17,8 @@ pub struct Trace {
     pub idle_at: Option<f64>,
     /// When the server was asked to end.
     pub stop_at: Option<f64>,
-    /// Bytes by category of the census at the end of the load, summed over the tree; each process's census is of its
-    /// RSS and is scaled to its PSS here.
+    /// Bytes by category of the census at the end of the load, summed over the tree: proportional bytes, or, where the kernel
+    /// does not tell those of a category, resident ones scaled to the process's PSS.
     pub made_of: BTreeMap<String, f64>,
 }
 
@@ -42,8 +42,9 @@ pub fn traces(path: &Path, stored: &Stored) -> Result<Vec<Trace>, FileError> {
     let mut made_of: BTreeMap<RunId, BTreeMap<String, f64>> = BTreeMap::new();
     for row in reader.census()? {
         let Some(&run) = runs.get(&row.process) else { continue };
-        let share = scale.get(&row.process).and_then(|all| nearest(all, row.time_ns)).unwrap_or(1.0);
-        *made_of.entry(run).or_default().entry(row.category).or_default() += row.bytes as f64 * share;
+        let share = || scale.get(&row.process).and_then(|all| nearest(all, row.time_ns)).unwrap_or(1.0);
+        let bytes = row.proportional_bytes.map_or_else(|| row.bytes as f64 * share(), |bytes| bytes as f64);
+        *made_of.entry(run).or_default().entry(row.category).or_default() += bytes;
     }
     let marks = reader.marks()?;
     let mut traces = Vec::new();
