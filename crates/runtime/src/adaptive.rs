@@ -34,6 +34,11 @@ const MILLISECOND: u64 = 1_000_000;
 /// How far the growth that is asked for can be multiplied after fruitless trims.
 const MAX_BACKOFF: u64 = 64;
 
+/// A resident set that could be read: 0 says that it could not.
+fn known(resident_bytes: u64) -> Option<u64> {
+    (resident_bytes > 0).then_some(resident_bytes)
+}
+
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -72,7 +77,7 @@ impl Adaptive {
         Self {
             settings,
             last: start,
-            floor_bytes: start.resident_bytes,
+            floor_bytes: known(start.resident_bytes).unwrap_or(u64::MAX),
             last_trim_ns: None,
             backoff: 1,
             account: Account::new(&settings),
@@ -111,9 +116,11 @@ impl Adaptive {
         self.backoff = if fruitful { 1 } else { (self.backoff * 2).min(MAX_BACKOFF) };
         self.account.pay_trim(outcome);
         self.activity.trimmed();
-        self.floor_bytes = outcome.after.resident_bytes;
+        self.floor_bytes = known(outcome.after.resident_bytes).unwrap_or(self.floor_bytes);
         self.last_trim_ns = Some(outcome.after.now_ns);
-        self.last = outcome.after;
+        // Collections that came meanwhile are still to be taken in.
+        let Observation { collections, majors, .. } = self.last;
+        self.last = Observation { collections, majors, ..outcome.after };
     }
 
     /// How often to look while there is work to be judged.

@@ -32,6 +32,7 @@ pub(crate) fn recognize(threshold_bytes: Option<u64>) {
     } else if let Some(version) = beside(c"gnu_get_libc_version") {
         MALLOC_TRIM.store(beside(c"malloc_trim").unwrap_or(core::ptr::null_mut()), Ordering::Release);
         let _ = write!(name, "glibc {}", glibc_version(version));
+        let threshold_bytes = threshold_bytes.filter(|_| !user_has_pinned());
         if let (Some(bytes), Some(mallopt)) = (threshold_bytes, beside(c"mallopt")) {
             pin_thresholds(mallopt, bytes);
         }
@@ -73,6 +74,19 @@ fn glibc_version(function: *mut c_void) -> &'static str {
     let function: unsafe extern "C" fn() -> *const c_char = unsafe { core::mem::transmute(function) };
     // SAFETY: as above.
     unsafe { CStr::from_ptr(function()) }.to_str().unwrap_or_default()
+}
+
+/// Whether the user has given glibc a threshold, each of which stops both from moving (`do_set_mmap_threshold` and its like), and has
+/// not told us of another.
+fn user_has_pinned() -> bool {
+    let variables =
+        [c"MALLOC_TRIM_THRESHOLD_", c"MALLOC_MMAP_THRESHOLD_", c"MALLOC_TOP_PAD_", c"MALLOC_MMAP_MAX_"];
+    let tunables = sys::environment(c"GLIBC_TUNABLES").unwrap_or_default();
+    let names = ["trim_threshold", "mmap_threshold", "top_pad", "mmap_max"];
+    let tuned = tunables.split(':').filter_map(|tunable| tunable.strip_prefix("glibc.malloc."));
+    let pinned = variables.iter().any(|name| sys::environment(name).is_some())
+        || tuned.into_iter().any(|tunable| names.iter().any(|name| tunable.starts_with(name)));
+    pinned && sys::environment(c"UNBLOAT_TRIM_THRESHOLD").is_none()
 }
 
 /// Pins `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD`. Unpinned, freeing one mapped chunk of 20 MB makes every arena

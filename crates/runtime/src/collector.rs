@@ -20,9 +20,6 @@ use unbloat_status_page::Word;
 /// `RUBY_INTERNAL_EVENT_GC_END_SWEEP` (include/ruby/internal/event.h).
 const END_SWEEP: u32 = 0x100_0000;
 
-/// `RUBY_TYPED_FREE_IMMEDIATELY`: nothing to do when the sentinel is freed, which only happens at exit.
-const FREE_IMMEDIATELY: Value = 1;
-
 static SENTINEL: DataType = DataType {
     name: c"unbloat".as_ptr(),
     mark: Some(on_mark),
@@ -32,7 +29,8 @@ static SENTINEL: DataType = DataType {
     reserved: core::ptr::null_mut(),
     parent: core::ptr::null(),
     data: core::ptr::null_mut(),
-    flags: FREE_IMMEDIATELY,
+    flags: 0,
+    room: [0; 8],
 };
 
 /// `rb_gc_stat`, for the hooks.
@@ -44,6 +42,9 @@ static MAJOR_COUNT: AtomicUsize = AtomicUsize::new(0);
 static MAJORS: AtomicU64 = AtomicU64::new(0);
 /// Collections by the time of the last event.
 static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
+/// Both when the worker was last wanted.
+static COLLECTIONS_BEFORE: AtomicU64 = AtomicU64::new(0);
+static MAJORS_BEFORE: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the worker has to be started by a job, and is not yet.
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -63,15 +64,20 @@ pub(crate) fn heard() -> (u64, u64) {
     (COLLECTIONS.load(Ordering::Relaxed), MAJORS.load(Ordering::Relaxed))
 }
 
-/// Begins to hear. With the GVL, outside a collection. False when this Ruby lacks what it takes.
+/// Whether this Ruby's collector counts what is asked of it in its hooks: `rb_gc_stat` raises for what it does not know, and MMTk (Ruby 3.4
+/// and later) knows no full collections.
+pub(crate) fn counts(ruby: &Ruby) -> bool {
+    ruby.holds(c"GC.stat.key?(:count) && GC.stat.key?(:major_gc_count)")
+}
+
+/// Begins to hear. With the GVL, outside a collection, with a collector that [`counts`]. False when this Ruby lacks what it takes.
 pub(crate) fn listen(ruby: &Ruby, moment: Moment, job: Postpone) -> bool {
     let (count, major_count) = (ruby.symbol(c"count"), ruby.symbol(c"major_gc_count"));
     // SAFETY: symbols of `GC.stat`. The first call makes rb_gc_stat intern its symbols, which it could not do in a
     // collection.
-    unsafe {
-        (ruby.gc_stat)(count);
-        (ruby.gc_stat)(major_count);
-    }
+    let (collections, majors) = unsafe { ((ruby.gc_stat)(count), (ruby.gc_stat)(major_count)) };
+    COLLECTIONS.store(collections as u64, Ordering::Relaxed);
+    MAJORS.store(majors as u64, Ordering::Relaxed);
     COUNT.store(count, Ordering::Relaxed);
     MAJOR_COUNT.store(major_count, Ordering::Relaxed);
     GC_STAT.store(ruby.gc_stat as *mut c_void, Ordering::Release);
@@ -91,9 +97,23 @@ pub(crate) fn listen(ruby: &Ruby, moment: Moment, job: Postpone) -> bool {
     }
 }
 
-/// Says that no worker runs in this process: the next collection asks for one.
+/// Says that no worker runs in this process: from the next collection on each asks for one, until it comes. A request can get lost: it
+/// waits on the thread that collects, which may end before its next safe point.
 pub(crate) fn want_worker() {
+    let (collections, majors) = heard();
+    COLLECTIONS_BEFORE.store(collections, Ordering::Relaxed);
+    MAJORS_BEFORE.store(majors, Ordering::Relaxed);
     WANTED.store(true, Ordering::Release);
+}
+
+/// The request was granted.
+pub(crate) fn worker_comes() {
+    WANTED.store(false, Ordering::Release);
+}
+
+/// As [`heard`], when the worker was wanted: a forked child has its parent's counts.
+pub(crate) fn heard_before_worker() -> (u64, u64) {
+    (COLLECTIONS_BEFORE.load(Ordering::Relaxed), MAJORS_BEFORE.load(Ordering::Relaxed))
 }
 
 fn hook_end_of_sweep(ruby: &Ruby) -> bool {
@@ -139,8 +159,7 @@ fn on_event() {
     MAJORS.store(majors, Ordering::Relaxed);
     page::set(Word::GcCount, count);
     page::set(Word::GcMajorCount, majors);
-    let wanted = WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::AcqRel);
-    if let Some(job) = JOB.get().filter(|_| wanted) {
+    if let Some(job) = JOB.get().filter(|_| WANTED.load(Ordering::Acquire)) {
         job.request();
     }
     worker::wake();

@@ -48,6 +48,9 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     page::forget_parent();
     page::add(Word::ForkGeneration, 1);
-    LOST_BACKGROUND_THREADS.store(HAD_BACKGROUND_THREADS.load(Ordering::Relaxed), Ordering::Relaxed);
+    // A child that forks before it has started them again passes that on.
+    if HAD_BACKGROUND_THREADS.load(Ordering::Relaxed) {
+        LOST_BACKGROUND_THREADS.store(true, Ordering::Relaxed);
+    }
     worker::after_fork_in_child();
 }

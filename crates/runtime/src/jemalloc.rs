@@ -56,6 +56,13 @@ pub(crate) fn returnable_bytes() -> Option<u64> {
     Some((pages as u64).saturating_mul(page as u64))
 }
 
+/// Pages that it has given back so far, as of the last [`returnable_bytes`]; `None` where it keeps no statistics.
+pub(crate) fn returned_pages() -> Option<u64> {
+    let dirty: u64 = read_value(c"stats.arenas.4096.dirty_purged")?;
+    let muzzy: u64 = read_value(c"stats.arenas.4096.muzzy_purged")?;
+    Some(dirty.saturating_add(muzzy))
+}
+
 /// When it gives back what is freed; `None` where that is not the runtime's to change.
 pub(crate) fn returning() -> Option<Returning> {
     let now = if AT_ONCE.load(Ordering::Relaxed) { Returning::AtOnce } else { Returning::Later };

@@ -6,7 +6,7 @@
 //!
 //! It is a guest: it never aborts, prints nothing to stdout, and switches itself off, with a reason on the page, when
 //! it does not know the ground it stands on. Therefore it has no standard library (no start-up work, no unwinding,
-//! 40 kB instead of 400), refers to no Ruby symbol strongly (one build for every Ruby), and to no symbol of glibc
+//! 60 kB instead of 400), refers to no Ruby symbol strongly (one build for every Ruby), and to no symbol of glibc
 //! that 2.31 lacks.
 //!
 //! | module | concept |

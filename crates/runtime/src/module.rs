@@ -52,10 +52,12 @@ end
 ";
 
 /// `GC.auto_compact`, where there is one.
-const AUTO_COMPACT: &CStr = c"begin; GC.auto_compact = true; rescue NotImplementedError, NoMethodError; end";
+const AUTO_COMPACT: &CStr =
+    c"begin; GC.auto_compact = true; rescue NotImplementedError, NoMethodError; false; end";
 
 /// Before each fork that Ruby makes for a worker, if the heap has grown since the last time. `Process._fork` is the
-/// hook that Ruby offers for this since 3.1; it serves `fork`, `IO.popen('-')` and `Process.daemon`, not `system`.
+/// hook that Ruby offers for this since 3.1; it serves `fork` and `IO.popen('-')`, not `Process.daemon` and `system`. A collector that does
+/// not count its live objects (`ArgumentError`) is not prepared.
 const BEFORE_FORK: &CStr = c"
 module Unbloat
   module PrepareHeap
@@ -67,7 +69,7 @@ module Unbloat
       elsif GC.respond_to?(:compact) then GC.start; GC.compact
       end
       @slots = GC.stat(:heap_live_slots)
-    rescue NotImplementedError
+    rescue NotImplementedError, ArgumentError
       @slots = Float::INFINITY
     end
     def _fork
@@ -77,10 +79,15 @@ module Unbloat
   end
   private_constant :PrepareHeap, :WARMUP
 end
-Process.singleton_class.prepend(Unbloat.const_get(:PrepareHeap)) if Process.respond_to?(:_fork)
+Process.respond_to?(:_fork) && Process.singleton_class.prepend(Unbloat.const_get(:PrepareHeap))
 ";
 
-/// Defines the module, unless another copy of the library has.
+/// Whether another copy of the library is at work here: one of another version, in an `unbloat run` inside another.
+pub(crate) fn is_defined(ruby: &Ruby) -> bool {
+    ruby.holds(c"defined?(Unbloat.status) ? true : false")
+}
+
+/// Defines the module.
 pub(crate) fn define(ruby: &Ruby) {
     // SAFETY: with the GVL; names are C strings, methods live as long as the process.
     unsafe {
@@ -90,23 +97,23 @@ pub(crate) fn define(ruby: &Ruby) {
         (ruby.define_singleton_method)(module, c"suspend_trimming".as_ptr(), suspend, 0);
         (ruby.define_singleton_method)(module, c"resume_trimming".as_ptr(), resume, 0);
     }
-    ruby.run(IN_RUBY);
+    ruby.holds(IN_RUBY);
 }
 
 /// Does what the policy asks of Ruby's heap.
 pub(crate) fn prepare_heap(ruby: &Ruby, settings: &Settings<'_>, notice: &mut Line<256>) {
-    if settings.compact == Compact::Auto {
-        ruby.run(AUTO_COMPACT);
+    if settings.compact == Compact::Auto && !ruby.holds(AUTO_COMPACT) {
+        let _ = notice.write_str("this Ruby cannot compact its heap by itself");
     }
     if settings.compact != Compact::Boot && !settings.warmup {
         return;
     }
     let warmup = if settings.warmup {
-        c"module Unbloat; WARMUP = true; end"
+        c"module Unbloat; WARMUP = true; end; true"
     } else {
-        c"module Unbloat; WARMUP = false; end"
+        c"module Unbloat; WARMUP = false; end; true"
     };
-    if !(ruby.run(warmup) && ruby.run(BEFORE_FORK)) {
+    if !(ruby.holds(warmup) && ruby.holds(BEFORE_FORK)) {
         let _ = notice.write_str("the heap cannot be prepared before a fork: this Ruby has no Process._fork");
     }
 }

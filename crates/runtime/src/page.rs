@@ -91,19 +91,19 @@ pub(crate) fn publish() {
     if !SHARED.load(Ordering::Acquire).is_null() {
         return;
     }
+    // SAFETY: getpid only reads.
+    let pid = unsafe { libc::getpid() };
+    set(Word::Pid, u64::from(pid.unsigned_abs()));
+    set(Word::StartTicks, sys::start_ticks());
     let Some(directory) = directory() else { return };
     let namespace = sys::pid_namespace();
     remove_stale(&directory, namespace);
-    // SAFETY: getpid only reads.
-    let pid = unsafe { libc::getpid() };
     let mut path = Line::<PATH_ROOM>::new();
     let name = FileName { namespace, pid: pid.unsigned_abs() };
     if write!(path, "{}/{name}", directory.as_str()).is_err() {
         return;
     }
     let Some(page) = map_new_file(&path) else { return };
-    set(Word::Pid, u64::from(pid.unsigned_abs()));
-    set(Word::StartTicks, sys::start_ticks());
     for (to, from) in page.iter().zip(&PRIVATE) {
         to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -120,25 +120,24 @@ pub(crate) fn publish() {
 
 /// In a forked child: leaves the parent's file to the parent and starts an own account.
 pub(crate) fn forget_parent() {
+    let kept = [Word::GcCount, Word::GcMajorCount, Word::ForkGeneration, Word::Hearing];
+    let kept = kept.map(|place| (place, get(place)));
     let shared = SHARED.swap(core::ptr::null_mut(), Ordering::AcqRel);
-    if shared.is_null() {
-        return;
-    }
-    // SAFETY: the pointer was to the whole mapping; the child has no other thread that could still use it.
-    let parent = unsafe { &*shared };
-    let kept = [Word::GcCount, Word::GcMajorCount, Word::ForkGeneration, Word::Suspended, Word::Hearing];
-    for (to, from) in PRIVATE.iter().zip(parent).skip(Text::Policy.first_word()) {
-        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    if !shared.is_null() {
+        // SAFETY: the pointer was to the whole mapping; the child has no other thread that could still use it.
+        let parent = unsafe { &*shared };
+        for (to, from) in PRIVATE.iter().zip(parent).skip(Text::Policy.first_word()) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        // SAFETY: as above; unmaps the child's own view only.
+        unsafe { libc::munmap(shared.cast(), PAGE_BYTES) };
     }
     for (to, _) in PRIVATE.iter().zip(0..Text::Policy.first_word()) {
         to.store(0, Ordering::Relaxed);
     }
-    for place in kept {
-        let value = parent.get(place as usize).map_or(0, |word| word.load(Ordering::Relaxed));
+    for (place, value) in kept {
         set(place, value);
     }
-    // SAFETY: as above; unmaps the child's own view only.
-    unsafe { libc::munmap(shared.cast(), PAGE_BYTES) };
 }
 
 /// The directory of the pages, made if need be and only used when it is ours alone.

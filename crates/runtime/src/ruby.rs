@@ -10,10 +10,14 @@ use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 /// A Ruby value or symbol as C sees it (`VALUE`, `ID`: `uintptr_t`).
 pub(crate) type Value = usize;
 
+/// `Qfalse`, in every Ruby.
+const FALSE: Value = 0;
+
 /// A native method without arguments.
 pub(crate) type Method = extern "C" fn(Value) -> Value;
 
-/// `rb_data_type_t` (`include/ruby/internal/core/rtypeddata.h`, the same layout from 2.7 to 4.0).
+/// `rb_data_type_t` (`include/ruby/internal/core/rtypeddata.h`, the same layout from 2.7 to 4.0). After 4.0 there are seven more words
+/// before `parent`; with nothing but zeros behind `compact` the type means the same to both.
 #[repr(C)]
 pub(crate) struct DataType {
     pub(crate) name: *const c_char,
@@ -25,6 +29,7 @@ pub(crate) struct DataType {
     pub(crate) parent: *const DataType,
     pub(crate) data: *mut c_void,
     pub(crate) flags: Value,
+    pub(crate) room: [Value; 8],
 }
 
 // SAFETY: the structure is constant; its pointers are null or to constants.
@@ -98,13 +103,22 @@ impl Ruby {
         unsafe { (self.id2sym)((self.intern)(name.as_ptr())) }
     }
 
-    /// Evaluates a piece of Ruby, which has to rescue its own exceptions; whether none got out.
-    pub(crate) fn run(&self, code: &CStr) -> bool {
+    /// Evaluates a piece of Ruby, which has to rescue its own exceptions; whether its value is anything but `false`.
+    pub(crate) fn holds(&self, code: &CStr) -> bool {
         let mut state = 0;
         // SAFETY: the code is a C string, and this runs with the GVL; an exception ends in `state`.
-        unsafe { (self.eval)(code.as_ptr(), &raw mut state) };
-        state == 0
+        let value = unsafe { (self.eval)(code.as_ptr(), &raw mut state) };
+        state == 0 && value != FALSE
     }
+}
+
+/// Says that the methods may be called in any Ractor: they touch no Ruby object that another could see. Ruby 3.0 and later ask.
+pub(crate) fn declare_ractor_safe() {
+    let Some(declare) = sys::symbol(c"rb_ext_ractor_safe") else { return };
+    // SAFETY: type as in include/ruby/internal/intern/load.h; called from `Init_…`, as it has to be.
+    let declare: unsafe extern "C" fn(bool) = unsafe { core::mem::transmute(declare) };
+    // SAFETY: as above.
+    unsafe { declare(true) };
 }
 
 /// Ruby's version as it states it (`ruby_version`, a constant array of characters).

@@ -37,6 +37,12 @@ fn start(settings: &Settings<'_>, notice: &mut Line<256>) {
             return;
         }
     };
+    if module::is_defined(&ruby) {
+        page::set_reason(Reason::SwitchedOff);
+        let _ = notice.write_str("another copy of the runtime is at work in this process");
+        return;
+    }
+    ruby::declare_ractor_safe();
     module::define(&ruby);
     if !settings.enabled {
         page::set_reason(Reason::SwitchedOff);
@@ -59,7 +65,8 @@ fn start(settings: &Settings<'_>, notice: &mut Line<256>) {
         Trim::Off | Trim::Adaptive => Moment::Mark,
         Trim::Major | Trim::Every => Moment::EndOfSweep,
     };
-    let hearing = Postpone::prepare(begin).is_some_and(|job| collector::listen(&ruby, moment, job));
+    let hearing = collector::counts(&ruby)
+        && Postpone::prepare(begin).is_some_and(|job| collector::listen(&ruby, moment, job));
     page::set(Word::Hearing, u64::from(hearing));
     if !hearing {
         page::set_reason(Reason::UnknownRuby);
@@ -70,6 +77,7 @@ fn start(settings: &Settings<'_>, notice: &mut Line<256>) {
 
 /// The job that the first collection of a process asks for. On a Ruby thread, with the GVL, outside any collection.
 extern "C" fn begin(_data: *mut c_void) {
+    collector::worker_comes();
     page::publish();
     forks::restore_background_threads();
     worker::start();

@@ -30,7 +30,7 @@ pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
 /// The value of an environment variable; `None` when unset or not UTF-8.
 pub(crate) fn environment(name: &CStr) -> Option<&'static str> {
     // SAFETY: getenv takes a C string; what it returns stays as long as nobody changes the environment, and the
-    // runtime reads it only while Ruby is still starting, on Ruby's thread.
+    // runtime reads it with the GVL, under which Ruby changes it.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return None;

@@ -61,8 +61,9 @@ pub(crate) fn plan(plan: Plan) {
 
 /// Tells the worker that a collection was heard. In a collection: one system call at most.
 pub(crate) fn wake() {
-    EVENTS.fetch_add(1, Ordering::Release);
-    if ASLEEP.load(Ordering::Acquire) {
+    // Sequentially consistent with the store before the sleep: one of the two sees the other.
+    EVENTS.fetch_add(1, Ordering::SeqCst);
+    if ASLEEP.load(Ordering::SeqCst) {
         sys::futex_wake(&EVENTS);
     }
 }
@@ -111,8 +112,9 @@ pub(crate) fn after_fork() {
     WORK.unlock();
 }
 
-/// After a fork, in the child, which has no worker.
+/// After a fork, in the child, which has no worker. Whoever had suspended trimming may not have come along to resume it.
 pub(crate) fn after_fork_in_child() {
+    SUSPENDED.store(0, Ordering::Release);
     ASLEEP.store(false, Ordering::Release);
     RUNNING.store(false, Ordering::Release);
     WORK.unlock();
@@ -135,6 +137,7 @@ fn observe() -> Observation {
         hold_ns: if allocator::trims_hold_a_lock() { FORESIGHT.trim_ns(heap) } else { 0 },
         returning: jemalloc::returning(),
         returnable_bytes: jemalloc::returnable_bytes(),
+        returned_pages: jemalloc::returned_pages(),
         minor_faults,
         cpu_ns: cpu_ns.saturating_sub(page::get(Word::ThreadCpuNs)),
         collections: collector::heard().0,
@@ -188,7 +191,8 @@ struct State {
 
 impl State {
     fn new(plan: Plan) -> Self {
-        Self { trim: plan.trim, adaptive: Adaptive::new(plan.adaptive, observe()), seen: (0, 0) }
+        let seen = collector::heard_before_worker();
+        Self { trim: plan.trim, adaptive: Adaptive::new(plan.adaptive, observe()), seen }
     }
 
     /// Looks once and acts; nanoseconds until the next look, `None` for not before the next collection.
@@ -235,7 +239,11 @@ impl State {
     }
 
     fn adapt(&mut self) -> (Reason, Option<u64>) {
-        let decision = self.adaptive.decide(&observe());
+        let now = observe();
+        if now.resident_bytes == 0 {
+            return (Reason::NothingHeard, None); // no descriptor left to look with
+        }
+        let decision = self.adaptive.decide(&now);
         page::add(Word::Refaults, self.adaptive.take_refaults());
         set_returning(self.adaptive.returning());
         match decision {
@@ -262,7 +270,7 @@ extern "C" fn run(_argument: *mut c_void) -> *mut c_void {
             page::set(Word::ThreadCpuNs, sys::thread_cpu_ns());
             pause
         });
-        ASLEEP.store(true, Ordering::Release);
+        ASLEEP.store(true, Ordering::SeqCst);
         sys::futex_wait(&EVENTS, seen, look_again_ns);
         ASLEEP.store(false, Ordering::Release);
         if EVENTS.load(Ordering::Acquire) != seen && state.trim == Trim::Adaptive {

@@ -30,11 +30,38 @@ fn background_threads_of_jemalloc_come_back_in_a_child() {
     command.env("MALLOC_CONF", "background_thread:true").arg(with_helpers(
         "def threads = Dir['/proc/self/task/*/comm'].map { |file| File.read(file).chomp }
          wait_until { threads.include?('jemalloc_bg_thd') }
-         Process.wait(fork { GC.start; wait_until { threads.include?('jemalloc_bg_thd') } })
+         back = -> { GC.start; wait_until { threads.include?('jemalloc_bg_thd') } }
+         Process.wait(fork(&back))
+         puts $?.success?
+         # A child that forks before it has collected anything, as servers that re-fork and daemons do.
+         Process.wait(fork { Process.wait(fork(&back)); exit! $?.exitstatus })
          puts $?.success?",
     ));
     let output = command.output().unwrap();
+    assert_eq!(stdout(&output), "true\ntrue\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_child_of_a_process_that_suspends_trimming_trims() {
+    let output = Home::new().ruby(
+        "trim=every",
+        "GC.start; wait_until { Unbloat.status[:trims] > 0 }
+         Unbloat.suspend do
+           Process.wait(fork { GC.start; wait_until { Unbloat.status[:trims] > 0 } })
+           puts $?.success?
+           Process.wait(fork { exit! 0 })
+         end",
+    );
     assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
+}
+
+#[test]
+fn the_module_can_be_used_in_any_ractor() {
+    let output = Home::new().ruby(
+        "trim=adaptive",
+        "puts Ractor.new { [Unbloat.trim.class, Unbloat.suspend { Unbloat.status[:pid] == Process.pid }] }.take.inspect",
+    );
+    assert_eq!(stdout(&output), "[Integer, true]\n", "{}", stderr(&output));
 }
 
 #[test]

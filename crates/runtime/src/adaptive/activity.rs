@@ -52,11 +52,12 @@ impl Activity {
         self.worked = false;
     }
 
-    /// A process is idle while it uses less than a twentieth of a core.
+    /// A process is idle while it uses less than a twentieth of a core and collects nothing. Between two looks minutes may lie, of which
+    /// a collection says that they did not end in rest.
     fn note_idleness(&mut self, before: &Observation, now: &Observation) {
         let elapsed = now.now_ns.saturating_sub(before.now_ns);
         let used = now.cpu_ns.saturating_sub(before.cpu_ns);
-        if used.saturating_mul(20) >= elapsed.max(1) {
+        if now.collections > before.collections || used.saturating_mul(20) >= elapsed.max(1) {
             self.idle_since_ns = None;
         } else if self.idle_since_ns.is_none() {
             self.idle_since_ns = Some(before.now_ns);

@@ -1,18 +1,20 @@
 //! What the state machine is told: the process at one moment, and what a trim did.
 
-use super::Returning;
+use super::{Returning, known};
 
 /// The process at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Observation {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub now_ns: u64,
-    /// Resident set in bytes.
+    /// Resident set in bytes; 0: it could not be read.
     pub resident_bytes: u64,
     /// When the allocator gives back what is freed, where it can be told.
     pub returning: Option<Returning>,
     /// Bytes that the allocator says it could give back, where it knows.
     pub returnable_bytes: Option<u64>,
+    /// Pages that the allocator has given back so far, in trims and otherwise, where it counts them.
+    pub returned_pages: Option<u64>,
     /// How long a trim would now hold a lock that allocations wait for, in nanoseconds; 0 with an allocator that holds
     /// none.
     pub hold_ns: u64,
@@ -38,8 +40,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Bytes by which the resident set shrank.
+    /// Bytes by which the resident set shrank; 0 where it could not be read.
     pub fn returned_bytes(&self) -> u64 {
-        self.before_bytes.saturating_sub(self.after.resident_bytes)
+        known(self.after.resident_bytes).map_or(0, |after| self.before_bytes.saturating_sub(after))
     }
 }

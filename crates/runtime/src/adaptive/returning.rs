@@ -7,7 +7,6 @@
 //! take what is left over, until the account is full again.
 
 use super::Adaptive;
-use super::account::PAGE_BYTES;
 use super::observation::Observation;
 
 /// When freed memory goes back to the kernel. The discriminant is what the word `Returning` of the status page holds.
@@ -29,13 +28,13 @@ impl Adaptive {
         })
     }
 
-    /// Pays for the pages that went back at once since the last look, and for those of them that were needed again. A
-    /// fault brings a page and a return takes one: what the faults brought and is not there went back.
+    /// Pays for the pages that went back at once since the last look, and for those of them that were needed again. Which fault was on
+    /// which page is not known: each is taken for one of them, as long as there are any.
     pub(super) fn pay_returns(&mut self, now: &Observation) {
         if now.returning == Some(Returning::AtOnce) {
-            let pages = |observation: &Observation| observation.resident_bytes / PAGE_BYTES;
+            let pages = |observation: &Observation| observation.returned_pages.unwrap_or(0);
+            let returned = pages(now).saturating_sub(pages(&self.last));
             let faults = now.minor_faults.saturating_sub(self.last.minor_faults);
-            let returned = (pages(&self.last) + faults).saturating_sub(pages(now));
             self.account.pay_returned(returned, faults.min(returned));
         }
     }

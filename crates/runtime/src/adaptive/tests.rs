@@ -36,6 +36,12 @@ impl Scene {
         self
     }
 
+    /// The allocator gives pages back, of its own accord.
+    fn give_back(&mut self, pages: u64) -> &mut Self {
+        self.now.returned_pages = Some(self.now.returned_pages.unwrap_or(0) + pages);
+        self
+    }
+
     fn decide(&mut self) -> Decision {
         self.machine.decide(&self.now)
     }
@@ -183,6 +189,43 @@ fn falling_idle_returns_the_rest_once_and_then_sleeps() {
 }
 
 #[test]
+fn a_collection_is_no_rest_however_little_else_there_was() {
+    let mut scene = Scene::new(Settings::default());
+    scene.machine.account.overdraw();
+    for _ in 0..10 {
+        // Ten seconds of which a collection took the last milliseconds.
+        scene.rest(10 * SECOND).work(MILLISECOND).grow(50 * MIB);
+        assert_ne!(scene.decide(), Decision::Trim { idle: true });
+    }
+    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+}
+
+#[test]
+fn a_full_collection_during_a_trim_is_not_forgotten() {
+    let mut scene = Scene::new(Settings::default());
+    scene.work(SECOND).grow(20 * MIB).decide();
+    scene.now.majors += 1;
+    scene.now.collections += 1;
+    scene.trim(20 * MIB, MILLISECOND);
+    scene.now.cpu_ns += SECOND;
+    scene.rest(SECOND).decide();
+    scene.now.cpu_ns += SECOND;
+    assert_eq!(scene.rest(SECOND).reason(), Reason::Trimmed);
+}
+
+#[test]
+fn a_resident_set_that_could_not_be_read_is_neither_a_floor_nor_a_gain() {
+    let start = Observation { now_ns: SECOND, ..Observation::default() };
+    let mut scene = Scene { now: start, machine: Adaptive::new(Settings::default(), start) };
+    scene.now.resident_bytes = 500 * MIB;
+    assert_eq!(scene.work(SECOND).reason(), Reason::NoGrowth);
+    let unread = Outcome { after: start, before_bytes: 500 * MIB, took_ns: MILLISECOND };
+    assert_eq!(unread.returned_bytes(), 0);
+    scene.machine.trimmed(&unread);
+    assert_eq!(scene.machine.floor_bytes, 500 * MIB);
+}
+
+#[test]
 fn a_long_trim_is_left_until_the_process_is_idle() {
     let mut scene = Scene::new(Settings::default());
     scene.now.hold_ns = 21 * MILLISECOND;
@@ -243,7 +286,7 @@ fn freed_memory_goes_back_at_once_while_its_faults_are_paid_for() {
     // Growth is no fault of the policy.
     assert_eq!(told(scene.work(SECOND).grow(2_000 * MIB)), Some(Returning::AtOnce));
     // 100 ms are on the account. To return 40,000 pages and to bring them again is 144 ms.
-    scene.now.minor_faults += 40_000;
+    scene.give_back(40_000).now.minor_faults += 40_000;
     assert_eq!(told(scene.work(SECOND)), Some(Returning::Later));
     assert_eq!(scene.machine.take_refaults(), 40_000);
     // From then on faults are the program's own. What was overdrawn is paid after 4 s, and the account is full after ten more.
@@ -259,8 +302,26 @@ fn memory_that_goes_back_is_paid_for_even_if_nobody_needs_it_again() {
     assert_eq!(told(scene.work(SECOND).grow(500 * MIB)), Some(Returning::AtOnce));
     // 51,200 pages at 2.9 us are 148 ms in the thread that freed them.
     scene.now.resident_bytes -= 200 * MIB;
-    assert_eq!(told(scene.work(SECOND)), Some(Returning::Later));
+    assert_eq!(told(scene.give_back(51_200).work(SECOND)), Some(Returning::Later));
     assert_eq!(scene.machine.take_refaults(), 0);
+}
+
+#[test]
+fn faults_of_a_worker_that_unshares_what_it_has_from_its_master_are_not_paid_for() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.returning = Some(Returning::AtOnce);
+    scene.now.minor_faults += 1_000_000; // a write to a shared page is a fault, and the resident set stays as it is
+    assert_eq!(told(scene.work(SECOND)), Some(Returning::AtOnce));
+    assert_eq!(scene.machine.take_refaults(), 0);
+}
+
+#[test]
+fn what_a_trim_returns_is_not_paid_for_twice() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.returning = Some(Returning::AtOnce);
+    scene.work(SECOND).grow(200 * MIB).decide();
+    scene.give_back(51_200).trim(200 * MIB, MILLISECOND);
+    assert_eq!(told(scene.work(SECOND)), Some(Returning::AtOnce));
 }
 
 #[test]
