@@ -2,8 +2,12 @@
 //!
 //! The page is found through the process's own mappings, not by guessing a directory: what is mapped there is what
 //! the runtime is writing to, whatever the environment of the two sides. See [`unbloat_status_page`] for the layout.
+//!
+//! Its file can be out of reach while the process lives and writes: a logout removes `/run/user/UID` and what the user has in `/dev/shm`,
+//! and the path that `/proc` tells of a mount in another mount namespace is none. Then the page is read where it is mapped, which asks
+//! for more permission than the file does (ptrace(2), "access mode checking").
 
-use crate::{Error, Maps, Pid, Result};
+use crate::{Error, LiveMemory, Mapping, Maps, Memory as _, Pid, Result};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -17,12 +21,22 @@ use unbloat_status_page::{FileName, Malformed, PAGE_BYTES, Snapshot};
 /// When the process cannot be looked into, or its page is of another version of the layout.
 pub fn read(pid: Pid) -> Result<Option<Snapshot>> {
     let maps = Maps::of(pid)?;
-    let Some(mapped) = maps.iter().filter_map(|mapping| mapping.file()).find(|path| is_status_page(path))
-    else {
+    let mapped = |mapping: &Mapping| {
+        let path = mapping.file().filter(|path| is_status_page(path))?;
+        Some((mapping.range().start, path.to_owned()))
+    };
+    let Some((address, mapped)) = maps.iter().find_map(mapped) else {
         return Ok(None);
     };
-    let path = pid.proc("root").join(mapped.strip_prefix("/").unwrap_or(mapped));
-    let bytes = read_page(&path).map_err(|source| Error::from_io(pid, "status page", source))?;
+    let path = pid.proc("root").join(mapped.strip_prefix("/").unwrap_or(&mapped));
+    let bytes = match read_page(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut bytes = vec![0; PAGE_BYTES];
+            LiveMemory::of(pid)?.read(address, &mut bytes)?;
+            bytes
+        }
+        read => read.map_err(|source| Error::from_io(pid, "status page", source))?,
+    };
     match Snapshot::parse(&bytes) {
         Ok(snapshot) => Ok(Some(snapshot)),
         Err(Malformed::NotAPage) => Ok(None),

@@ -41,6 +41,21 @@ fn status_shows_a_running_process_and_proves_it_by_its_mappings() {
     assert!(stdout(&text).contains(&guard.0.id().to_string()), "{}", stdout(&text));
 }
 
+/// A logout removes what its user had in the directories of pages, and a chroot's paths are none here.
+#[test]
+fn a_page_whose_file_is_gone_is_read_where_it_is_mapped() {
+    let home = Home::new();
+    let code = with_helpers(&format!(
+        "File.unlink(File.foreach('/proc/self/maps').grep(/[.]status$/).first.split.last); {WAITING}"
+    ));
+    let (guard, mut out) =
+        Guard::spawn(&mut home.unbloat(&["run", "--policy", "trim=every", "--", "ruby", "-e", &code]));
+    assert_eq!(line(&mut out), "ready");
+    let status = status_of(&home, guard.0.id());
+    assert_eq!((&status["policy"], &status["problems"]), (&"trim=every".into(), &serde_json::json!([])));
+    assert!(status["trims"].as_u64().unwrap() >= 1, "{status}");
+}
+
 /// Threads have stranded memory in arenas of their own: elsewhere the advice would be `unbloat run`.
 #[test]
 fn inspect_tells_what_the_runtime_did_and_does_not_advise_to_use_it() {
