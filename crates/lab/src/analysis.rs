@@ -190,7 +190,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn counting(&self, variant: usize) -> impl Iterator<Item = &RunResult> {
-        self.results.iter().filter(move |r| r.slot.variant == variant && r.excluded.is_none())
+        self.results.iter().filter(move |r| r.counts_for(variant))
     }
 
     fn variant(&self, index: usize, name: &str) -> VariantAnalysis {

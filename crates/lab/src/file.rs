@@ -287,6 +287,14 @@ fn holds_a_plan(path: &Path) -> Result<bool> {
     Ok(reader.provenance(None)?.iter().any(|(name, _)| name == PLAN))
 }
 
+/// The plan of an experiment's file as it was written, with its comments.
+///
+/// # Errors
+/// The file is not an experiment's.
+pub fn written_plan(path: &Path) -> Result<String> {
+    plan_text(&Reader::open(path)?)
+}
+
 fn plan_text(reader: &Reader) -> Result<String> {
     let facts = reader.provenance(None)?;
     let plan = facts.into_iter().find(|(name, _)| name == PLAN).map(|(_, value)| value);
@@ -294,7 +302,7 @@ fn plan_text(reader: &Reader) -> Result<String> {
 }
 
 fn check_same(path: &Path, text: &str) -> Result<()> {
-    let stored = plan_text(&Reader::open(path)?)?;
+    let stored = written_plan(path)?;
     if stored == text {
         return Ok(());
     }

@@ -47,3 +47,17 @@ pub struct RunResult {
     /// Why it does not count; `None`: it counts.
     pub excluded: Option<Exclusion>,
 }
+
+impl RunResult {
+    /// Whether it counts, and is a run of the variant with this index.
+    #[must_use]
+    pub fn counts_for(&self, variant: usize) -> bool {
+        self.excluded.is_none() && self.slot.variant == variant
+    }
+}
+
+/// The largest share of the machine's CPU that the harness took in any of the runs; see [`RunResult::harness_cpu`].
+#[must_use]
+pub fn most_harness_cpu(results: &[RunResult]) -> f64 {
+    results.iter().map(|run| run.harness_cpu).fold(0.0, f64::max)
+}

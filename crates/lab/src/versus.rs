@@ -69,7 +69,7 @@ pub fn versus(first: &Stored, second: &Stored) -> Versus {
 
 fn counting(stored: &Stored, variant: usize) -> impl Iterator<Item = &crate::result::RunResult> {
     let runs = stored.runs.iter().map(|(_, result)| result);
-    runs.filter(move |result| result.slot.variant == variant && result.excluded.is_none())
+    runs.filter(move |result| result.counts_for(variant))
 }
 
 fn runs(stored: &Stored, variant: usize) -> usize {
