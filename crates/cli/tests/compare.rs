@@ -88,9 +88,35 @@ fn the_fragment_application_is_compared_from_its_processes_to_the_page() {
     );
 
     let page = std::fs::read_to_string(bench.directory.path().join("plan.html")).unwrap();
-    for piece in ["one arena", "Memory over time", "What memory is made of", "glibc&#39;s arena_max is 1"] {
+    // What is in each part is tested where pages are made; here, that a real experiment fills them.
+    let parts = [
+        "Relative to the control",
+        "Memory over time",
+        "What memory is made of",
+        "Memory against latency",
+        "Latency (p95) against work per second",
+        "How sure",
+        "Where the figures come from",
+        "How to reproduce it",
+    ];
+    for heading in parts {
+        let heading = format!("<h2>{heading}</h2>");
+        assert!(page.contains(&heading), "{heading} is not on the page");
+    }
+    for piece in [
+        "one arena",
+        "glibc&#39;s arena_max is 1",
+        "title=\"stranded: ",
+        "class=\"frontier\"",
+        "control to itself",
+        "<td>kernel</td>",
+        "unbloat compare plan.toml --blocks 5",
+        "unbloat report plan.unbloat",
+        "title = &quot;burst&quot;",
+    ] {
         assert!(page.contains(piece), "{piece} is not on the page");
     }
+    assert!(page.matches("class=\"run v").count() >= 15, "every run is a dot");
     assert!(!page.contains("http://") && !page.contains("https://"), "the page is self-contained");
 
     // The file alone is enough to see it again.

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use unbloat_lab::experiment::conclude;
-use unbloat_lab::file::Stored;
+use unbloat_lab::file::{Stored, written_plan};
 use unbloat_lab::trace::traces;
 use unbloat_lab::versus::versus;
 use unbloat_report::compare::{About, Experiment, Two, document, html, text, versus_document, versus_text};
@@ -75,6 +75,7 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
     let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
     let about = About {
         traces: traces(recording, stored)?,
+        plan: written_plan(recording)?,
         environment: stored.environment.clone(),
         recording: recording.display().to_string(),
     };

@@ -1,6 +1,8 @@
 //! `unbloat compare`: the answer and its evidence, as JSON, as text and as a page.
 
 mod chart;
+#[cfg(test)]
+mod fixture;
 mod html;
 mod json;
 mod sentence;
@@ -9,7 +11,6 @@ mod versus;
 
 pub use html::{About, html};
 pub use json::document;
-pub use sentence::{reason, recommended};
 pub use text::text;
 pub use versus::{Two, versus_document, versus_text};
 

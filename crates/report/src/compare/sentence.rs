@@ -7,9 +7,10 @@ use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::recommend::Recommendation;
 
 /// The metrics that a text shows; the page and the documents have all.
-pub(super) const SHOWN: [Metric; 7] = [
+pub(super) const SHOWN: [Metric; 8] = [
     Metric::PssEnd,
     Metric::PssIdle,
+    Metric::Floor,
     Metric::Bloat,
     Metric::P50,
     Metric::P95,
@@ -19,7 +20,7 @@ pub(super) const SHOWN: [Metric; 7] = [
 
 /// The name of the variant to use: also the control, when nothing is shown to be better.
 #[must_use]
-pub fn recommended<'a>(experiment: &Experiment<'a>) -> Option<&'a str> {
+pub(super) fn recommended<'a>(experiment: &Experiment<'a>) -> Option<&'a str> {
     let index = match experiment.recommendation {
         Recommendation::Use { variant, .. } => *variant,
         Recommendation::Keep { .. } => 0,
@@ -30,7 +31,7 @@ pub fn recommended<'a>(experiment: &Experiment<'a>) -> Option<&'a str> {
 
 /// Why.
 #[must_use]
-pub fn reason(experiment: &Experiment) -> String {
+pub(super) fn reason(experiment: &Experiment) -> String {
     let rule = &experiment.plan.rule;
     let name = |index: usize| experiment.variants.get(index).map_or("?", |v| v.name.as_str());
     let control = name(0);

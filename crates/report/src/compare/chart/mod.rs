@@ -4,20 +4,26 @@
 mod clients;
 mod over_time;
 mod ratios;
-mod trade_off;
+mod scatter;
 
 pub(super) use clients::by_clients;
 pub(super) use over_time::over_time;
 pub(super) use ratios::ratios;
-pub(super) use trade_off::trade_off;
+pub(super) use scatter::{by_work, latency, trade_off};
 
 use crate::chart::scale::Unit;
 use crate::markup::escape;
 use std::fmt::Write as _;
+use unbloat_lab::metric::{self, Metric};
 
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 30.0;
+/// Below a chart: its ticks, and the name of its axis.
+const BELOW: f64 = 40.0;
+
+/// A value on an axis, and what is written there.
+type Tick = (f64, String);
 
 /// A linear scale from data to the drawing.
 #[derive(Clone, Copy)]
@@ -32,21 +38,43 @@ impl Scale {
         self.to.0 + share * (self.to.1 - self.to.0)
     }
 
-    /// As [`Scale::ticks`] for bytes: round numbers of MiB.
-    fn byte_ticks(self, count: usize) -> Vec<f64> {
-        const MIB: f64 = 1_048_576.0;
-        let mib = Scale { from: (self.from.0 / MIB, self.from.1 / MIB), ..self };
-        mib.ticks(count).into_iter().map(|tick| tick * MIB).collect()
+    /// Round values across the scale, about `count` of them.
+    fn ticks(self, unit: Unit, count: usize) -> Vec<Tick> {
+        let (from, to) = self.from;
+        let step = unit.step(to - from, count);
+        unit.ticks(from, to, count).into_iter().map(|tick| (tick, unit.write(tick, step))).collect()
     }
 
-    /// Round numbers across the scale, about `count` of them.
-    fn ticks(self, count: usize) -> Vec<f64> {
-        Unit::Number.ticks(self.from.0, self.from.1, count)
+    /// As [`Scale::ticks`], for values of a metric: none of them is below 0.
+    fn ticks_of(self, metric: Metric, count: usize) -> Vec<Tick> {
+        // Latencies are in seconds, and mostly a few thousandths of them.
+        let (unit, factor) = match metric.unit() {
+            metric::Unit::Bytes => (Unit::Bytes, 1.0),
+            metric::Unit::PerSecond => (Unit::Number, 1.0),
+            metric::Unit::Seconds if self.from.1 >= 2.0 => (Unit::Seconds, 1.0),
+            metric::Unit::Seconds => (Unit::Milliseconds, 1e3),
+        };
+        let (from, to) = self.from;
+        let scaled = Scale { from: (from * factor, to * factor), ..self };
+        let ticks = scaled.ticks(unit, count).into_iter().map(|(tick, words)| (tick / factor, words));
+        ticks.filter(|(tick, _)| *tick >= 0.0).collect()
     }
 }
 
-fn mib(bytes: f64) -> String {
-    format!("{:.0} MiB", bytes / 1_048_576.0)
+/// Grid lines across the drawing, and what is written along both axes.
+fn axes(out: &mut String, (x, x_ticks): (Scale, &[Tick]), (y, y_ticks): (Scale, &[Tick])) {
+    for (tick, words) in y_ticks {
+        line(out, (x.to.0, y.at(*tick)), (x.to.1, y.at(*tick)), "grid");
+        text(out, x.to.0 - 8.0, y.at(*tick) + 4.0, "tick end", words);
+    }
+    for (tick, words) in x_ticks {
+        text(out, x.at(*tick), y.to.0 + 18.0, "tick middle", words);
+    }
+}
+
+/// What the horizontal axis measures, below its right end.
+fn axis_name(out: &mut String, x: Scale, y: Scale, name: &str) {
+    text(out, x.to.1, y.to.0 + 35.0, "tick end", name);
 }
 
 /// The range of values with a little room; never empty.
@@ -65,6 +93,10 @@ fn open(out: &mut String, height: f64, label: &str) {
         "<div class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
         escape(label)
     );
+}
+
+fn close(out: &mut String) {
+    out.push_str("</svg></div>");
 }
 
 fn text(out: &mut String, x: f64, y: f64, class: &str, content: &str) {
@@ -101,10 +133,16 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
+    fn ticks(from: f64, to: f64, metric: Metric) -> Vec<String> {
+        let scale = Scale { from: (from, to), to: (0.0, 1.0) };
+        scale.ticks_of(metric, 4).into_iter().map(|(_, words)| words).collect()
+    }
+
     #[test]
-    fn ticks_are_round_and_inside() {
-        let scale = Scale { from: (0.43, 1.27), to: (0.0, 1.0) };
-        let ticks: Vec<String> = scale.ticks(8).iter().map(|t| format!("{t:.1}")).collect();
-        assert_eq!(ticks, ["0.6", "0.8", "1.0", "1.2"]);
+    fn ticks_are_round_in_the_unit_that_is_read() {
+        assert_eq!(ticks(-0.01, 0.11, Metric::P95), ["0 ms", "50 ms", "100 ms"]);
+        assert_eq!(ticks(-0.2, 11.0, Metric::P95), ["0", "5 s", "10 s"]);
+        assert_eq!(ticks(9e7, 4.2e8, Metric::PssEnd), ["100 MiB", "200 MiB", "300 MiB", "400 MiB"]);
+        assert_eq!(ticks(430.0, 1270.0, Metric::Throughput), ["500", "1000"]);
     }
 }

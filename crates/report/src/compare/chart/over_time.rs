@@ -1,58 +1,77 @@
 //! Memory over time.
 
 use super::super::Experiment;
-use super::{LEFT, RIGHT, Scale, WIDTH, line, median, mib, open, path, range, text};
+use super::{LEFT, RIGHT, Scale, Tick, Unit, WIDTH, axes, close, line, median, open, path, range, text};
+use unbloat_lab::metric::Metric;
 use unbloat_lab::trace::Trace;
 
-/// PSS over time: the median of each variant's runs, and the band between the smallest and the largest.
+const HEIGHT: f64 = 340.0;
+/// Above the curves: the names of the marks.
+const TOP: f64 = 28.0;
+const BOTTOM: f64 = HEIGHT - 30.0;
+
+/// PSS over time: the median of each variant's runs, and the band between the smallest and the largest. `None` without
+/// samples.
 pub(in crate::compare) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<String> {
-    const POINTS: usize = 160;
-    const HEIGHT: f64 = 330.0;
     let times = range(traces.iter().flat_map(|t| t.points.iter().map(|p| p.0)));
     let highest = traces.iter().flat_map(|t| t.points.iter().map(|p| p.1)).fold(0.0, f64::max);
     if highest == 0.0 {
         return None;
     }
     let x = Scale { from: times, to: (LEFT - 60.0, WIDTH - RIGHT) };
-    let y = Scale { from: (0.0, highest * 1.05), to: (HEIGHT - 34.0, 10.0) };
+    let y = Scale { from: (0.0, highest * 1.03), to: (BOTTOM, TOP) };
     let mut out = String::new();
     open(&mut out, HEIGHT, "memory of the server's processes over time, by variant");
-    for tick in y.byte_ticks(5) {
-        line(&mut out, (x.to.0, y.at(tick)), (x.to.1, y.at(tick)), "grid");
-        text(&mut out, x.to.0 - 8.0, y.at(tick) + 4.0, "tick end", &mib(tick));
-    }
-    for tick in x.ticks(8) {
-        text(&mut out, x.at(tick), HEIGHT - 16.0, "tick middle", &format!("{tick:.0} s"));
-    }
-    phase(&mut out, x, 0.0, "load", HEIGHT);
-    if let Some(idle) = median(traces.iter().filter_map(|t| t.idle_at)) {
-        phase(&mut out, x, idle, "idle", HEIGHT);
-    }
+    axes(&mut out, (x, &x.ticks(Unit::Seconds, 8)), (y, &y.ticks_of(Metric::PssEnd, 5)));
+    marks(&mut out, x, &moments(traces));
     for index in 0..experiment.variants.len() {
-        let own: Vec<&Trace> =
-            traces.iter().filter(|t| t.slot.variant == index && !t.points.is_empty()).collect();
-        let (mut upper, mut lower, mut middle) = (vec![], vec![], vec![]);
-        for i in 0..POINTS {
-            let time = times.0 + (times.1 - times.0) * i as f64 / (POINTS - 1) as f64;
-            let values: Vec<f64> = own.iter().filter_map(|t| last_before(&t.points, time)).collect();
-            let Some(center) = median(values.iter().copied()) else { continue };
-            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = values.iter().copied().fold(0.0, f64::max);
-            upper.push((x.at(time), y.at(high)));
-            lower.push((x.at(time), y.at(low)));
-            middle.push((x.at(time), y.at(center)));
-        }
-        let band: Vec<_> = upper.into_iter().chain(lower.into_iter().rev()).collect();
-        path(&mut out, &band, &format!("band v{}", index % 10));
-        path(&mut out, &middle, &format!("median v{}", index % 10));
+        let own: Vec<&Trace> = traces.iter().filter(|t| t.slot.variant == index).collect();
+        curve(&mut out, &own, x, y, &format!("v{}", index % 10));
     }
-    out.push_str("</svg></div>");
+    close(&mut out);
     Some(out)
 }
 
-fn phase(out: &mut String, x: Scale, time: f64, name: &str, height: f64) {
-    line(out, (x.at(time), 10.0), (x.at(time), height - 34.0), "phase");
-    text(out, x.at(time) + 4.0, 20.0, "tick", name);
+/// The median of some runs, and the band that has them all.
+fn curve(out: &mut String, runs: &[&Trace], x: Scale, y: Scale, class: &str) {
+    const POINTS: usize = 160;
+    let (mut upper, mut lower, mut middle) = (vec![], vec![], vec![]);
+    for i in 0..POINTS {
+        let time = x.from.0 + (x.from.1 - x.from.0) * i as f64 / (POINTS - 1) as f64;
+        let values: Vec<f64> = runs.iter().filter_map(|t| last_before(&t.points, time)).collect();
+        let Some(center) = median(values.iter().copied()) else { continue };
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        upper.push((x.at(time), y.at(high)));
+        lower.push((x.at(time), y.at(low)));
+        middle.push((x.at(time), y.at(center)));
+    }
+    let band: Vec<_> = upper.into_iter().chain(lower.into_iter().rev()).collect();
+    path(out, &band, &format!("band {class}"));
+    path(out, &middle, &format!("median {class}"));
+}
+
+/// What happens when, in order of time: medians over the runs.
+fn moments(traces: &[Trace]) -> Vec<Tick> {
+    let mut moments = vec![(0.0, "load".to_owned())];
+    let idle = median(traces.iter().filter_map(|t| t.idle_at));
+    moments.extend(idle.map(|at| (at, "idle".to_owned())));
+    moments
+}
+
+/// A line at each moment, and its name where there is room for it.
+fn marks(out: &mut String, x: Scale, moments: &[Tick]) {
+    /// A letter, on the wide side.
+    const LETTER: f64 = 6.5;
+    let mut free_from = f64::NEG_INFINITY;
+    for (time, name) in moments {
+        let at = x.at(*time);
+        line(out, (at, TOP - 16.0), (at, BOTTOM), "phase");
+        if at >= free_from {
+            text(out, at + 4.0, TOP - 8.0, "tick", name);
+            free_from = at + 4.0 + LETTER * name.chars().count() as f64;
+        }
+    }
 }
 
 /// The value at a time: the last one before it; none before the first and long after the last.

@@ -1,10 +1,72 @@
 //! Each variant's ratio to the control, block by block and altogether.
 
 use super::super::Experiment;
-use super::{LEFT, RIGHT, Scale, WIDTH, dot, line, open, range, text};
+use super::{LEFT, RIGHT, Scale, Unit, WIDTH, close, dot, line, open, range, text};
 use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis};
 use unbloat_lab::metric::Metric;
+use unbloat_lab::schedule::Slot;
+use unbloat_stats::contrast::Contrast;
+
+/// One line of the chart: a variant, or the control against itself.
+struct Row<'a> {
+    /// The variant's, for its color.
+    index: usize,
+    name: &'a str,
+    /// One a block.
+    dots: Vec<f64>,
+    contrast: Contrast,
+}
+
+const ROW: f64 = 30.0;
+
+/// Ratios to the control: a dot a block, the estimate and its interval, the margin as a band around 1. The last row is the
+/// control's second run of each block against its first.
+pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Option<String> {
+    let rows = rows(experiment, metric);
+    if rows.is_empty() {
+        return None;
+    }
+    let margin = 1.0 + experiment.plan.rule.margin;
+    let x = Scale { from: shown(&rows, margin), to: (LEFT, WIDTH - RIGHT) };
+    let height = 34.0 + ROW * rows.len() as f64;
+    let bottom = height - 24.0;
+    let mut out = String::new();
+    open(&mut out, height, &format!("{} of each variant as a ratio to the control", metric.name()));
+    let (low, high) = (x.at(1.0 / margin), x.at(margin));
+    let _ = write!(
+        out,
+        "<rect x=\"{low:.1}\" y=\"4\" width=\"{:.1}\" height=\"{:.1}\" class=\"margin\"/>",
+        high - low,
+        bottom - 4.0
+    );
+    for (tick, words) in x.ticks(Unit::Number, 8) {
+        let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
+        line(&mut out, (x.at(tick), 4.0), (x.at(tick), bottom), class);
+        text(&mut out, x.at(tick), bottom + 16.0, "tick middle", &format!("{words}×"));
+    }
+    for (i, row) in rows.iter().enumerate() {
+        draw(&mut out, row, x, 20.0 + ROW * i as f64);
+    }
+    close(&mut out);
+    Some(out)
+}
+
+fn rows<'a>(experiment: &Experiment<'a>, metric: Metric) -> Vec<Row<'a>> {
+    let variants = &experiment.analysis.variants;
+    let Some(control) = variants.first().and_then(|v| v.metrics.get(&metric)) else { return Vec::new() };
+    let row = |(index, variant): (usize, &'a VariantAnalysis)| {
+        let comparison = variant.metrics.get(&metric)?;
+        let (name, dots) = (variant.name.as_str(), block_ratios(control, comparison));
+        Some(Row { index, name, dots, contrast: comparison.contrast? })
+    };
+    let mut rows: Vec<Row> = variants.iter().enumerate().skip(1).filter_map(row).collect();
+    if let Some(aa) = experiment.analysis.aa.get(&metric).filter(|_| !rows.is_empty()) {
+        let (name, dots) = ("control to itself", control_ratios(experiment, metric));
+        rows.push(Row { index: 0, name, dots, contrast: aa.contrast });
+    }
+    rows
+}
 
 /// The ratios of one variant's runs to the control of their block.
 fn block_ratios(control: &Comparison, other: &Comparison) -> Vec<f64> {
@@ -12,100 +74,70 @@ fn block_ratios(control: &Comparison, other: &Comparison) -> Vec<f64> {
         let logs: Vec<f64> = control.values.iter().filter(|v| v.0 == block).map(|v| v.1.ln()).collect();
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     };
-    other.values.iter().filter_map(|&(block, value)| Some(value / of_block(block)?)).collect()
+    let ratios = other.values.iter().filter_map(|&(block, value)| Some(value / of_block(block)?));
+    ratios.filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// Ratios to the control: a dot a block, the estimate and its interval, the margin as a band around 1.
-pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Option<String> {
-    struct Row {
-        index: usize,
-        name: String,
-        dots: Vec<f64>,
-        ratio: f64,
-        interval: Option<(f64, f64)>,
-    }
-    let variants = &experiment.analysis.variants;
-    let control = variants.first()?.metrics.get(&metric)?;
-    let row = |(index, variant): (usize, &VariantAnalysis)| {
-        let comparison = variant.metrics.get(&metric)?;
-        let contrast = comparison.contrast?;
-        let dots = block_ratios(control, comparison);
-        Some(Row {
-            index,
-            name: variant.name.clone(),
-            dots,
-            ratio: contrast.ratio,
-            interval: contrast.interval,
-        })
+/// The control's second run ÷ its first, of each block in which both count.
+fn control_ratios(experiment: &Experiment, metric: Metric) -> Vec<f64> {
+    let value = |block, replica| {
+        let slot = Slot { block, variant: 0, replica };
+        let run = experiment.results.iter().find(|run| run.counts_for(0) && run.slot == slot)?;
+        run.metrics.get(&metric).copied()
     };
-    let mut rows: Vec<Row> = variants.iter().enumerate().skip(1).filter_map(row).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    if let Some(aa) = experiment.analysis.aa.get(&metric) {
-        let name = "control to itself".to_owned();
-        rows.push(Row {
-            index: 0,
-            name,
-            dots: vec![],
-            ratio: aa.contrast.ratio,
-            interval: aa.contrast.interval,
-        });
-    }
-    let margin = 1.0 + experiment.plan.rule.margin;
-    let shown = rows.iter().flat_map(|row| {
-        let ends = row.interval.map_or(vec![], |(low, high)| vec![low, high]);
-        // An interval may be far wider than what was measured; the dots decide the scale, up to a factor.
+    let ratio = |block| Some(value(block, 1)? / value(block, 0)?);
+    (0..experiment.analysis.blocks).filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// The range of ratios to draw. An interval may be far wider than what was measured; the dots decide, up to a factor.
+fn shown(rows: &[Row], margin: f64) -> (f64, f64) {
+    let of_row = |row: &Row| {
         let widest = row.dots.iter().copied().fold(1.0, f64::max) * 1.5;
-        row.dots.iter().copied().chain(ends.into_iter().map(move |e| e.clamp(0.2, widest))).chain([row.ratio])
-    });
-    let x = Scale { from: range(shown.chain([1.0 / margin, margin])), to: (LEFT, WIDTH - RIGHT) };
-    let height = 34.0 + 30.0 * rows.len() as f64;
-    let bottom = height - 24.0;
-    let mut out = String::new();
-    open(&mut out, height, &format!("{} of each variant as a ratio to the control", metric.name()));
-    let _ = write!(
-        out,
-        "<rect x=\"{:.1}\" y=\"4\" width=\"{:.1}\" height=\"{:.1}\" class=\"margin\"/>",
-        x.at(1.0 / margin),
-        x.at(margin) - x.at(1.0 / margin),
-        bottom - 4.0
-    );
-    for tick in x.ticks(8) {
-        line(
-            &mut out,
-            (x.at(tick), 4.0),
-            (x.at(tick), bottom),
-            if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" },
-        );
-        text(&mut out, x.at(tick), bottom + 16.0, "tick middle", &format!("{tick:.2}×"));
+        let ends = row.contrast.interval.map_or(vec![], |(low, high)| vec![low, high]);
+        let ends = ends.into_iter().map(move |end| end.clamp(0.2, widest));
+        row.dots.iter().copied().chain(ends).chain([row.contrast.ratio]).collect::<Vec<_>>()
+    };
+    range(rows.iter().flat_map(of_row).chain([1.0 / margin, margin]))
+}
+
+fn draw(out: &mut String, row: &Row, x: Scale, y: f64) {
+    let Contrast { ratio, interval, .. } = row.contrast;
+    let class = format!("v{}", row.index % 10);
+    text(out, LEFT - 12.0, y + 4.0, "end", row.name);
+    for dot_ratio in &row.dots {
+        let title = format!("{}: {dot_ratio:.3}×", row.name);
+        dot(out, (x.at(*dot_ratio), y + 7.0), 2.6, &format!("run {class}"), &title);
     }
-    for (i, row) in rows.iter().enumerate() {
-        let y = 20.0 + 30.0 * i as f64;
-        let class = format!("v{}", row.index % 10);
-        text(&mut out, LEFT - 12.0, y + 4.0, "end", &row.name);
-        for ratio in &row.dots {
-            dot(
-                &mut out,
-                (x.at(*ratio), y + 7.0),
-                2.6,
-                &format!("run {class}"),
-                &format!("{}: {ratio:.3}×", row.name),
-            );
-        }
-        if let Some((low, high)) = row.interval {
-            let (low, high) = (x.at(low).max(LEFT), x.at(high).min(WIDTH - RIGHT));
-            line(&mut out, (low, y), (high, y), &format!("interval {class}"));
-        }
-        let interval = row.interval.map_or(String::new(), |(low, high)| format!(", {low:.3}–{high:.3}"));
-        dot(
-            &mut out,
-            (x.at(row.ratio), y),
-            4.5,
-            &class,
-            &format!("{}: {:.3}×{interval}", row.name, row.ratio),
-        );
+    let mut title = format!("{}: {ratio:.3}×", row.name);
+    if let Some((low, high)) = interval {
+        let _ = write!(title, ", {low:.3}–{high:.3}");
+        let (low, high) = (x.at(low).max(LEFT), x.at(high).min(WIDTH - RIGHT));
+        line(out, (low, y), (high, y), &format!("interval {class}"));
     }
-    out.push_str("</svg></div>");
-    Some(out)
+    dot(out, (x.at(ratio), y), 4.5, &class, &title);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::super::fixture::Owned;
+    use super::*;
+    use unbloat_lab::result::Exclusion;
+
+    #[test]
+    fn every_block_is_a_dot_and_the_control_against_itself_too() {
+        let mut owned = Owned::new(6);
+        let svg = ratios(&owned.experiment(), Metric::PssEnd).unwrap();
+        assert_eq!(svg.matches("class=\"run v1\"").count(), 6);
+        assert_eq!(svg.matches("class=\"run v0\"").count(), 6);
+        assert_eq!(svg.matches("control to itself: ").count(), 7, "its dots and its estimate");
+
+        owned.results[0].excluded = Some(Exclusion::Dirty("3 lost".into()));
+        assert_eq!(control_ratios(&owned.experiment(), Metric::PssEnd).len(), 5, "that block has no pair");
+    }
+
+    #[test]
+    fn a_metric_that_no_run_has_is_not_drawn() {
+        assert_eq!(ratios(&Owned::new(6).experiment(), Metric::CpuPerUnit), None);
+    }
 }
