@@ -4,6 +4,7 @@ use super::{Experiment, sentence};
 use serde_json::{Map, Value, json};
 use unbloat_lab::analysis::{Aa, Analysis, Comparison, VariantAnalysis};
 use unbloat_lab::metric::Metric;
+use unbloat_lab::result::most_harness_cpu;
 
 /// Renders the document.
 #[must_use]
@@ -21,6 +22,7 @@ pub fn document(experiment: &Experiment) -> Value {
         "looks": settings.looks,
         "alpha": settings.alpha(),
         "margin": settings.margin,
+        "harness_cpu": most_harness_cpu(experiment.results),
         "control": experiment.variants.first().map(|v| v.name.as_str()),
         "variants": variants.iter().map(variant).collect::<Vec<_>>(),
         "aa": per_metric(aa.iter().map(|(metric, aa)| (*metric, control_itself(aa)))),
@@ -77,4 +79,24 @@ fn control_itself(aa: &Aa) -> Value {
 
 fn per_metric(entries: impl Iterator<Item = (Metric, Value)>) -> Value {
     Value::Object(entries.map(|(metric, value)| (metric.name().to_owned(), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::fixture::Owned;
+    use super::*;
+
+    #[test]
+    fn a_document_has_every_metric_and_what_the_harness_took() {
+        let mut owned = Owned::new(6);
+        owned.results[3].harness_cpu = 0.004;
+        let document = document(&owned.experiment());
+        assert_eq!(document["harness_cpu"], 0.004);
+        for metric in ["pss_peak", "floor", "p99"] {
+            assert!(document["variants"][1]["metrics"][metric]["ratio"].is_f64(), "{metric}");
+        }
+        let schema = include_str!("../../../../docs/reference/compare.schema.json");
+        jsonschema::validate(&serde_json::from_str(schema).unwrap(), &document).unwrap();
+    }
 }

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis, Verdict};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::recommend::Recommendation;
+use unbloat_lab::result::most_harness_cpu;
 
 /// Renders an experiment.
 #[must_use]
@@ -53,12 +54,19 @@ pub(super) fn deploy(experiment: &Experiment) -> Vec<(&'static str, String)> {
     }
 }
 
+/// Columns of the table, if names are not very long.
+const WIDEST: usize = 120;
+
 fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     let variants = &experiment.analysis.variants;
     // What no run has is left out.
     let has = |metric: &Metric| variants.iter().any(|v| v.metrics.contains_key(metric));
-    let columns: Vec<Metric> = SHOWN.into_iter().filter(has).collect();
+    let mut columns: Vec<Metric> = SHOWN.into_iter().filter(has).collect();
     let name_width = variants.iter().map(|v| v.name.chars().count()).max().unwrap_or(0).max(7);
+    // The floor is PSS less bloat: the one to miss where all would be too wide.
+    if 8 + name_width + 12 * columns.len() > WIDEST {
+        columns.retain(|metric| *metric != Metric::Floor);
+    }
     let mut heading = format!("  {:name_width$}  {:>4}", "variant", "runs");
     columns.iter().for_each(|&metric| {
         let _ = write!(heading, "  {:>9} ", short(metric));
@@ -123,6 +131,11 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
             );
         }
     }
+    let _ = writeln!(
+        out,
+        "  harness: at most {:.2} % of the machine's CPU while a load ran",
+        most_harness_cpu(experiment.results) * 100.0
+    );
     for (why, runs) in left_out(experiment) {
         out.push_str(&wrap(&format!("left out: {runs}: {why}"), style.width, 2));
     }
@@ -140,4 +153,38 @@ pub(super) fn left_out(experiment: &Experiment) -> BTreeMap<String, String> {
         reasons.entry(why.to_string()).or_default().push(format!("{name} in block {}", run.slot.block + 1));
     }
     reasons.into_iter().map(|(why, runs)| (why, runs.join(", "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Owned;
+    use super::*;
+
+    fn widest(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn the_text_has_the_floor_and_what_the_harness_took() {
+        let text = text(&Owned::new(6).experiment(), &Style::PLAIN);
+        assert!(text.contains("  floor"), "{text}");
+        assert!(text.contains("harness: at most 0.10 % of the machine's CPU"), "{text}");
+    }
+
+    #[test]
+    fn a_long_name_does_not_make_the_table_too_wide() {
+        let mut owned = Owned::new(6);
+        for metric in Metric::ALL {
+            for run in &mut owned.results {
+                run.metrics.entry(metric).or_insert(0.5);
+            }
+        }
+        owned.analysis = unbloat_lab::experiment::conclude(&owned.plan, &owned.variants, &owned.results, 1).0;
+        for name in ["jemalloc-tuned", "jemalloc-tuned, and arenas"] {
+            owned.analysis.variants[1].name = name.to_owned();
+            let text = text(&owned.experiment(), &Style { width: WIDEST, color: false });
+            assert!(widest(&text) <= WIDEST && text.contains(name), "{text}");
+            assert_eq!(text.contains("  floor"), name.len() < 16, "{text}");
+        }
+    }
 }
