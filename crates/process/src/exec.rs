@@ -1,16 +1,36 @@
 //! Becoming another program: the same process, with nothing of ours left in it.
 
-#![allow(unsafe_code)] // one call: setting a signal disposition
+#![allow(unsafe_code)] // reading and setting a signal disposition
 
+use nix::libc;
+use nix::sys::signal::{SigHandler, Signal, signal};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process was started with `SIGPIPE` ignored, as systemd starts services.
+static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
+
+/// Looks at the disposition of `SIGPIPE` before Rust's start-up, which ignores the signal whatever it was: the dynamic
+/// linker calls what stands in `.init_array` (System V ABI, chapter 5) before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+
+extern "C" fn look_at_sigpipe() {
+    // SAFETY: an all-zero sigaction is valid.
+    let mut inherited: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action, sigaction only fills the live structure.
+    let asked = unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut inherited) };
+    IGNORES_SIGPIPE.store(asked == 0 && inherited.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+}
 
 /// Replaces this process by a program. Returns only when that fails, with the kernel's reason.
 ///
-/// Unlike `std::os::unix::process::CommandExt::exec`, it leaves the signal mask as it was inherited. `SIGPIPE`, which
-/// Rust's start-up ignores, goes back to its default.
+/// Unlike `std::os::unix::process::CommandExt::exec`, it leaves the signal mask as it was inherited, and `SIGPIPE`, which
+/// Rust's start-up ignores, is again as it was inherited.
 ///
 /// A file without a format that the kernel knows is given to `/bin/sh`, as `execvp(3)` does.
 ///
@@ -20,9 +40,10 @@ pub fn become_program(program: &Path, arguments: &[CString], environment: &[CStr
     let Ok(path) = CString::new(program.as_os_str().as_bytes()) else {
         return io::Error::from(io::ErrorKind::InvalidInput);
     };
-    // SAFETY: sets a disposition to the default; no handler is involved.
-    let _ =
-        unsafe { nix::sys::signal::signal(nix::sys::signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) };
+    if !IGNORES_SIGPIPE.load(Ordering::Relaxed) {
+        // SAFETY: sets a disposition to the default; no handler is involved.
+        let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    }
     let Err(error) = nix::unistd::execve(&path, arguments, environment);
     if error != nix::errno::Errno::ENOEXEC {
         return error.into();
