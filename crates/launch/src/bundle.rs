@@ -3,6 +3,7 @@
 //! [`cache`] unpacks them into the per-user cache, under a directory that is named by their contents, and verifies what
 //! it finds there; [`install`] writes them into a directory of the user's choice.
 
+use nix::sys::statvfs::{FsFlags, statvfs};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -71,6 +72,28 @@ pub enum BundleError {
         /// The directory.
         path: PathBuf,
     },
+    /// `UNBLOAT_LIBRARY_DIR` does not hold what is needed.
+    #[error(
+        "UNBLOAT_LIBRARY_DIR={directory} has no {library}. Run `unbloat install {directory}`, or unset the variable to use \
+         the cache",
+        directory = directory.display()
+    )]
+    NotInstalled {
+        /// The directory.
+        directory: PathBuf,
+        /// The file that it lacks.
+        library: &'static str,
+    },
+    /// The kernel maps no code from this file system.
+    #[error(
+        "{path} lies on a file system that is mounted noexec, from which no library can be loaded. Run `unbloat install DIR` \
+         with a directory elsewhere and set UNBLOAT_LIBRARY_DIR=DIR",
+        path = path.display()
+    )]
+    NoExec {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A path cannot be passed in `LD_PRELOAD` and `RUBYOPT`.
     #[error(
         "{path} holds a space or a colon, which neither LD_PRELOAD nor RUBYOPT can carry. Run `unbloat install DIR` with \
@@ -85,27 +108,42 @@ pub enum BundleError {
 
 /// The directory in which the libraries lie, unpacked if they were not there or were not what they should be.
 ///
-/// `UNBLOAT_LIBRARY_DIR`, when set, is taken as it is: that is where `unbloat install` put them. Otherwise it is
-/// `unbloat/VERSION-HASH` in the per-user cache; root's is `/var/cache`.
+/// `UNBLOAT_LIBRARY_DIR`, when set, is where `unbloat install` put them, and has to hold those that are `needed`. Otherwise
+/// it is `unbloat/VERSION-HASH` in the per-user cache; root's is `/var/cache`.
 ///
 /// # Errors
-/// [`BundleError`] when nothing can be written or what is there is not ours alone.
-pub fn cache(environment: impl Fn(&str) -> Option<String>) -> Result<PathBuf, BundleError> {
+/// [`BundleError`] when nothing can be written or loaded there, or what is there is not ours alone.
+pub fn cache(
+    needed: &[Library],
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<PathBuf, BundleError> {
     if let Some(installed) = environment("UNBLOAT_LIBRARY_DIR").filter(|path| !path.is_empty()) {
-        let installed = PathBuf::from(installed);
-        return loadable(&installed).map(|()| installed);
+        return installed_in(Path::new(&installed), needed);
     }
     let Place { top, mode } = place(environment, user()).ok_or(BundleError::NoCache)?;
     let directory = top.join(concat!(env!("CARGO_PKG_VERSION"), "-", env!("UNBLOAT_FINGERPRINT")));
     loadable(&directory)?;
-    if is_complete(&directory) {
-        return Ok(directory);
+    if !is_complete(&top, &directory) {
+        make_private(&top, mode)?;
+        allows_code(&top)?;
+        make_private(&directory, mode)?;
+        for library in Library::ALL {
+            write_atomically(&directory, library, mode)?;
+        }
     }
-    make_private(&top, mode)?;
-    make_private(&directory, mode)?;
-    for library in Library::ALL {
-        write_atomically(&directory, library, mode)?;
+    allows_code(&directory)?;
+    Ok(directory)
+}
+
+/// The directory that `unbloat install` wrote. What could not be loaded from it would end every Ruby with a `LoadError`.
+fn installed_in(directory: &Path, needed: &[Library]) -> Result<PathBuf, BundleError> {
+    let directory = std::path::absolute(directory).map_err(|source| write_error(directory, source))?;
+    loadable(&directory)?;
+    let lacking = needed.iter().find(|library| !directory.join(library.file_name()).is_file());
+    if let Some(library) = lacking {
+        return Err(BundleError::NotInstalled { directory, library: library.file_name() });
     }
+    allows_code(&directory)?;
     Ok(directory)
 }
 
@@ -127,20 +165,21 @@ fn place(environment: impl Fn(&str) -> Option<String>, user: u32) -> Option<Plac
     Some(Place { top: caches.join("unbloat"), mode })
 }
 
-/// Writes the libraries into a directory, which is made if need be; the files' paths.
+/// Writes the libraries into a directory, which is made if need be, open to be read whatever the umask; the files' paths.
 ///
 /// # Errors
 /// [`BundleError`] when a file cannot be written.
 pub fn install(directory: &Path) -> Result<Vec<PathBuf>, BundleError> {
-    fs::create_dir_all(directory).map_err(|source| write_error(directory, source))?;
+    make_directories(directory, 0o755).map_err(|source| write_error(directory, source))?;
     let directory = directory.canonicalize().map_err(|source| write_error(directory, source))?;
     loadable(&directory)?;
     Library::ALL.into_iter().map(|library| write_atomically(&directory, library, 0o755)).collect()
 }
 
-/// Whether the directory is ours alone and holds exactly these libraries.
-fn is_complete(directory: &Path) -> bool {
-    check_private(directory).is_ok()
+/// Whether the directory and the one above it are ours alone, and it holds exactly these libraries.
+fn is_complete(top: &Path, directory: &Path) -> bool {
+    check_private(top).is_ok()
+        && check_private(directory).is_ok()
         && Library::ALL.into_iter().all(|library| {
             let path = directory.join(library.file_name());
             let owned = fs::symlink_metadata(&path)
@@ -150,20 +189,26 @@ fn is_complete(directory: &Path) -> bool {
 }
 
 /// Makes a directory with these permissions, or accepts one that nobody else can write to.
-///
-/// The permissions are set once more after it is made: root's umask of 077, which hardened machines have, would shut
-/// out those that root becomes.
 fn make_private(directory: &Path, mode: u32) -> Result<(), BundleError> {
-    let is_new = !directory.exists();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(directory)
-        .and_then(|()| {
-            if is_new { fs::set_permissions(directory, fs::Permissions::from_mode(mode)) } else { Ok(()) }
-        })
-        .map_err(|source| write_error(directory, source))?;
+    make_directories(directory, mode).map_err(|source| write_error(directory, source))?;
     check_private(directory)
+}
+
+/// Makes a directory and those above it that are missing, with these permissions.
+///
+/// They are set once more after the directories are made: a umask of 077, which hardened machines have, would shut out the
+/// users that root becomes and those that a server runs as.
+fn make_directories(directory: &Path, mode: u32) -> io::Result<()> {
+    let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let new: Vec<&Path> = directory.ancestors().take_while(missing).collect();
+    DirBuilder::new().recursive(true).mode(mode).create(directory)?;
+    new.into_iter().try_for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+}
+
+/// Refuses a directory on a file system from which the kernel maps no code. One that cannot be asked is believed.
+fn allows_code(directory: &Path) -> Result<(), BundleError> {
+    let refuses = statvfs(directory).is_ok_and(|system| system.flags().contains(FsFlags::ST_NOEXEC));
+    if refuses { Err(BundleError::NoExec { path: directory.to_owned() }) } else { Ok(()) }
 }
 
 fn check_private(directory: &Path) -> Result<(), BundleError> {
@@ -217,7 +262,7 @@ mod tests {
     use super::*;
 
     fn unpack(home: &Path) -> Result<PathBuf, BundleError> {
-        cache(|name| (name == "XDG_CACHE_HOME").then(|| home.display().to_string()))
+        cache(&Library::ALL, |name| (name == "XDG_CACHE_HOME").then(|| home.display().to_string()))
     }
 
     #[test]
@@ -257,6 +302,30 @@ mod tests {
         let directory = unpack(home.path()).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(matches!(unpack(home.path()), Err(BundleError::NotPrivate { .. })));
+    }
+
+    #[test]
+    fn a_directory_above_that_others_can_write_to_is_refused_as_well() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = unpack(home.path()).unwrap();
+        fs::set_permissions(directory.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(unpack(home.path()), Err(BundleError::NotPrivate { .. })));
+    }
+
+    #[test]
+    fn an_installed_directory_has_to_hold_what_is_needed() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("new/lib");
+        let installed = |needed: &[Library]| {
+            cache(needed, |name| (name == "UNBLOAT_LIBRARY_DIR").then(|| directory.display().to_string()))
+        };
+        let error = installed(&[Library::Runtime]).unwrap_err().to_string();
+        assert!(error.contains("libunbloat.so") && error.contains("unbloat install"), "{error}");
+        install(&directory).unwrap();
+        assert_eq!(installed(&Library::ALL).unwrap(), directory);
+        fs::remove_file(directory.join("libunbloat.so")).unwrap();
+        assert!(installed(&Library::ALL).is_err());
+        assert_eq!(installed(&[Library::Jemalloc]).unwrap(), directory);
     }
 
     #[test]

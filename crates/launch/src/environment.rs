@@ -1,8 +1,8 @@
 //! The variables that bring a policy about, kept apart from those that the user has set.
 //!
-//! What the user has in `LD_PRELOAD`, `RUBYOPT` and `MALLOC_CONF` is kept; ours is put in front, and what an earlier
-//! `unbloat run` left there is taken out first, so that nesting does not pile up. Where the two sides contradict each
-//! other, a note says so.
+//! What the user has in `LD_PRELOAD`, `RUBYOPT` and `MALLOC_CONF` is kept; ours is put in front, and what an outer
+//! `unbloat run` left there (`UNBLOAT_POLICY` tells what) is taken out first, so that nesting does not pile up and `off` is a
+//! control. Where the two sides contradict each other, a note says so.
 
 use crate::bundle::Library;
 use crate::policy::{Allocator, Policy};
@@ -25,19 +25,29 @@ const OURS: [&str; 4] = ["UNBLOAT_POLICY", "UNBLOAT_TRIM", "UNBLOAT_COMPACT", "U
 /// Parts of the names of libraries that bring a malloc of their own.
 const ALLOCATORS: [&str; 6] = ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "libmesh", "hardened_malloc"];
 
+/// glibc's malloc settings that a user may have (mallopt(3)), the limit of arenas apart.
+const GLIBC_SETTINGS: [&str; 4] =
+    ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"];
+
+/// What switches the runtime off, as the value of `UNBLOAT` (`settings::switch` of crates/runtime).
+const OFF: [&str; 4] = ["0", "off", "false", "no"];
+
 /// The changes that a policy makes to an environment, with our libraries in `libraries`.
 #[must_use]
 pub fn plan(policy: &Policy, libraries: &Path, environment: impl Fn(&str) -> Option<String>) -> Plan {
+    let outer = environment("UNBLOAT_POLICY").and_then(|outer| outer.parse().ok()).unwrap_or(Policy::OFF);
     let mut plan = Plan::default();
-    plan_preload(&mut plan, policy, libraries, &environment);
+    plan_preload(&mut plan, policy, &outer, libraries, &environment);
     plan_require(&mut plan, policy, libraries, &environment);
-    plan_arenas(&mut plan, policy, &environment);
+    plan_arenas(&mut plan, policy, &outer, &environment);
+    note_glibc_settings(&mut plan, policy, &environment);
+    // Also without a runtime: whoever looks at the process later, and a nested run, can tell.
+    plan.set.push(("UNBLOAT_POLICY", policy.to_string()));
     if policy.needs_runtime() {
-        plan.set.push(("UNBLOAT_POLICY", policy.to_string()));
         plan.set.push(("UNBLOAT_TRIM", policy.trim.map_or("off", |trim| trim.word()).to_owned()));
-        if environment("UNBLOAT").is_some_and(|value| value == "0") {
-            plan.notes.push("UNBLOAT=0 is set, so the runtime will do nothing".to_owned());
-        }
+        let off = environment("UNBLOAT").filter(|value| OFF.contains(&value.as_str()));
+        plan.notes
+            .extend(off.map(|value| format!("UNBLOAT={value} is set, so libunbloat.so will do nothing")));
     }
     plan.set.extend(policy.compact.map(|compact| ("UNBLOAT_COMPACT", compact.word().to_owned())));
     plan.set.extend(policy.warmup.then(|| ("UNBLOAT_WARMUP", "1".to_owned())));
@@ -50,16 +60,15 @@ pub fn plan(policy: &Policy, libraries: &Path, environment: impl Fn(&str) -> Opt
 fn plan_preload(
     plan: &mut Plan,
     policy: &Policy,
+    outer: &Policy,
     libraries: &Path,
     environment: &impl Fn(&str) -> Option<String>,
 ) {
     let before = environment("LD_PRELOAD").unwrap_or_default();
-    let theirs: Vec<&str> = items(&before).filter(|item| !is_ours(item)).collect();
-    let ours = match &policy.allocator {
-        Allocator::Own => None,
-        Allocator::Jemalloc => Some(libraries.join(Library::Jemalloc.file_name()).display().to_string()),
-        Allocator::System(path) => Some(path.display().to_string()),
-    };
+    let left = preloaded(outer, libraries);
+    let theirs: Vec<&str> =
+        items(&before).filter(|item| !is_ours(item) && Some(*item) != left.as_deref()).collect();
+    let ours = preloaded(policy, libraries);
     let rival = theirs.iter().find(|item| is_allocator(item) && Some(**item) != ours.as_deref());
     if let Some(rival) = rival {
         plan.notes.extend(match &ours {
@@ -86,6 +95,15 @@ fn plan_preload(
     change(plan, "LD_PRELOAD", &before, &wanted, ":");
 }
 
+/// The allocator that a policy preloads.
+fn preloaded(policy: &Policy, libraries: &Path) -> Option<String> {
+    match &policy.allocator {
+        Allocator::Own => None,
+        Allocator::Jemalloc => Some(libraries.join(Library::Jemalloc.file_name()).display().to_string()),
+        Allocator::System(path) => Some(path.display().to_string()),
+    }
+}
+
 /// `RUBYOPT`: the runtime first, then what the user has.
 fn plan_require(
     plan: &mut Plan,
@@ -102,16 +120,58 @@ fn plan_require(
 }
 
 /// `MALLOC_ARENA_MAX`.
-fn plan_arenas(plan: &mut Plan, policy: &Policy, environment: &impl Fn(&str) -> Option<String>) {
-    let Some(arenas) = policy.arenas.map(|arenas| arenas.to_string()) else { return };
-    if let Some(theirs) = environment("MALLOC_ARENA_MAX").filter(|theirs| *theirs != arenas) {
+fn plan_arenas(
+    plan: &mut Plan,
+    policy: &Policy,
+    outer: &Policy,
+    environment: &impl Fn(&str) -> Option<String>,
+) {
+    let before = environment("MALLOC_ARENA_MAX");
+    let left = before.is_some() && before == outer.arenas.map(|arenas| arenas.to_string());
+    let theirs = before.filter(|theirs| !left && !theirs.is_empty());
+    let replaced = policy.allocator != Allocator::Own;
+    let Some(arenas) = policy.arenas.map(|arenas| arenas.to_string()) else {
+        plan.unset.extend(left.then_some("MALLOC_ARENA_MAX"));
+        plan.notes
+            .extend(theirs.filter(|_| replaced).map(|theirs| without_glibc("MALLOC_ARENA_MAX", &theirs)));
+        return;
+    };
+    if let Some(theirs) = theirs.filter(|theirs| *theirs != arenas) {
         plan.notes.push(format!("MALLOC_ARENA_MAX={theirs} is replaced by {arenas}, as the policy says"));
     }
-    if policy.allocator != Allocator::Own {
-        plan.notes
-            .push(format!("arenas={arenas} concerns glibc's malloc, which another allocator replaces here"));
+    if replaced {
+        plan.notes.push(without_glibc("arenas", &arenas));
     }
     plan.set.push(("MALLOC_ARENA_MAX", arenas));
+}
+
+/// The user's other settings for glibc's malloc, where they come to nothing or undo the policy.
+fn note_glibc_settings(plan: &mut Plan, policy: &Policy, environment: &impl Fn(&str) -> Option<String>) {
+    let tunables = environment("GLIBC_TUNABLES").unwrap_or_default();
+    let tunables =
+        tunables.split(':').filter_map(|tunable| tunable.strip_prefix("glibc.malloc.")?.split_once('='));
+    if policy.allocator != Allocator::Own {
+        let set = GLIBC_SETTINGS.into_iter().filter_map(|name| Some((name, environment(name)?)));
+        plan.notes.extend(set.map(|(name, value)| without_glibc(name, &value)));
+        plan.notes
+            .extend(tunables.map(|(name, value)| without_glibc(&format!("glibc.malloc.{name}"), value)));
+        return;
+    }
+    // A tunable wins over the variable that stands for it (`__tunables_init`, elf/dl-tunables.c).
+    let undone = |arenas: u16| {
+        let limit = tunables.filter(|(name, _)| *name == "arena_max").map(|(_, value)| value).next_back()?;
+        (limit != arenas.to_string()).then(|| {
+            format!(
+                "GLIBC_TUNABLES holds glibc.malloc.arena_max={limit}, which wins over the policy's arenas={arenas}: take it out"
+            )
+        })
+    };
+    plan.notes.extend(policy.arenas.and_then(undone));
+}
+
+/// Why a setting has no effect where another allocator serves.
+fn without_glibc(name: &str, value: &str) -> String {
+    format!("{name}={value} concerns glibc's malloc, which another allocator replaces here: it has no effect")
 }
 
 /// Sets or removes a list when its items are to be others than before.
@@ -162,7 +222,9 @@ mod tests {
 
     #[test]
     fn off_changes_nothing() {
-        assert_eq!(planned("off", &[("LD_PRELOAD", "/x.so"), ("RUBYOPT", "-W0  -rset")]), Plan::default());
+        let before = [("LD_PRELOAD", "/x.so"), ("RUBYOPT", "-W0  -rset"), ("MALLOC_ARENA_MAX", "2")];
+        let only_its_name = Plan { set: vec![("UNBLOAT_POLICY", "off".to_owned())], ..Plan::default() };
+        assert_eq!(planned("off", &before), only_its_name);
     }
 
     #[test]
@@ -217,5 +279,46 @@ mod tests {
         let plan = planned("off", &before);
         assert_eq!(value(&plan, "LD_PRELOAD"), Some("/a.so"));
         assert_eq!(plan.unset, ["RUBYOPT", "UNBLOAT_TRIM"]);
+    }
+
+    #[test]
+    fn what_an_outer_run_set_is_told_from_what_the_user_has() {
+        let outer = [
+            ("UNBLOAT_POLICY", "allocator=system:/m/libmimalloc.so,arenas=2"),
+            ("LD_PRELOAD", "/m/libmimalloc.so:/a.so"),
+            ("MALLOC_ARENA_MAX", "2"),
+        ];
+        let off = planned("off", &outer);
+        assert_eq!((value(&off, "LD_PRELOAD"), value(&off, "UNBLOAT_POLICY")), (Some("/a.so"), Some("off")));
+        assert_eq!((off.unset, off.notes), (vec!["MALLOC_ARENA_MAX"], Vec::new()));
+        let one = planned("arenas=1", &outer);
+        assert_eq!(value(&one, "MALLOC_ARENA_MAX"), Some("1"));
+        assert!(one.notes.is_empty(), "{:?}", one.notes);
+        let users = planned("off", &[("UNBLOAT_POLICY", "arenas=2"), ("MALLOC_ARENA_MAX", "4")]);
+        assert!(users.unset.is_empty(), "{users:?}");
+    }
+
+    #[test]
+    fn settings_for_glibc_that_come_to_nothing_are_named() {
+        let before = [
+            ("MALLOC_TRIM_THRESHOLD_", "100000"),
+            ("MALLOC_ARENA_MAX", "2"),
+            ("GLIBC_TUNABLES", "glibc.cpu.x86_ibt=on:glibc.malloc.arena_max=3"),
+        ];
+        let notes = planned("lean", &before).notes;
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        let notes = planned("arenas=2", &before).notes;
+        assert!(notes.len() == 1 && notes[0].contains("arena_max=3"), "{notes:?}");
+        assert!(planned("arenas=3", &before[2..]).notes.is_empty());
+        assert!(planned("trim=adaptive", &before).notes.is_empty());
+    }
+
+    #[test]
+    fn every_word_that_switches_off_is_known() {
+        for word in OFF {
+            let notes = planned("lean", &[("UNBLOAT", word)]).notes;
+            assert!(notes.len() == 1 && notes[0].contains(&format!("UNBLOAT={word}")), "{notes:?}");
+        }
+        assert!(planned("lean", &[("UNBLOAT", "1")]).notes.is_empty());
     }
 }

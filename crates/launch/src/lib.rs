@@ -10,12 +10,14 @@
 //! | [`policy`] | the policies and how they are spelled |
 //! | [`environment`] | the variables of a policy, kept apart from those of the user |
 //! | [`target`] | what the command is, and what cannot work in it |
+//! | `own_jemalloc` | whether a program brings a jemalloc of its own |
 //! | [`live`] | whether what a policy asks for is what a process has |
 //! | [`bundle`] | the libraries carried inside the binary, and unpacking them |
 
 pub mod bundle;
 pub mod environment;
 pub mod live;
+mod own_jemalloc;
 pub mod policy;
 pub mod target;
 

@@ -3,6 +3,7 @@
 //! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off`
 //! are whole policies; parts after them change them: `lean,trim=off`.
 
+use crate::bundle::Library;
 use crate::target::Target;
 use std::fmt;
 use std::path::PathBuf;
@@ -112,6 +113,16 @@ impl Policy {
         self.trim.is_some() || self.compact.is_some() || self.warmup
     }
 
+    /// Those of our libraries that the policy loads.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<Library> {
+        let wanted = |library: &Library| match library {
+            Library::Runtime => self.needs_runtime(),
+            Library::Jemalloc => self.allocator == Allocator::Jemalloc,
+        };
+        Library::ALL.into_iter().filter(wanted).collect()
+    }
+
     /// What of the policy can work in a program that has limits.
     #[must_use]
     pub fn within(mut self, target: &Target) -> Self {
@@ -122,6 +133,20 @@ impl Policy {
             self = Policy { arenas: self.arenas, ..Self::OFF };
         }
         self
+    }
+
+    /// The sentence about an `allocator=system:PATH` that is not there. A bare name is for the dynamic linker to find.
+    #[must_use]
+    pub fn missing_allocator(&self) -> Option<String> {
+        let Allocator::System(path) = &self.allocator else { return None };
+        let is_path = path.as_os_str().as_encoded_bytes().contains(&b'/');
+        (is_path && !path.is_file()).then(|| {
+            format!(
+                "{} is not there, so the dynamic linker will preload nothing and malloc stays as it is. Check the path of \
+                 allocator=system:PATH",
+                path.display()
+            )
+        })
     }
 
     fn apply(&mut self, part: &str) -> Result<(), PolicyError> {
@@ -224,6 +249,14 @@ mod tests {
     fn later_parts_change_earlier_ones() {
         assert_eq!(parse("lean,trim=off,allocator=own"), Policy::OFF);
         assert_eq!(parse("trim=major, trim=every").trim, Some(Trim::Every));
+    }
+
+    #[test]
+    fn an_allocator_that_is_not_there_is_named() {
+        assert!(parse("allocator=system:/no/such.so").missing_allocator().unwrap().contains("/no/such.so"));
+        for fine in ["allocator=system:/proc/self/exe", "allocator=system:libmimalloc.so.2", "lean"] {
+            assert_eq!(parse(fine).missing_allocator(), None, "{fine}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Scripts are followed to their interpreters (`#!/usr/bin/env ruby` as well), up to the program that the kernel will
 //! load. What is found out is a hint for the user, never a reason not to start.
 
+use crate::own_jemalloc;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use std::fs;
 use std::io::Read as _;
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// How many `#!` lines are followed; the kernel stops at about as many.
 const MAX_INTERPRETERS: usize = 5;
+
+/// Where commands are looked for without `PATH`, as execvp(3) does (`confstr(_CS_PATH)` of glibc).
+pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// How much of a file the kernel looks at for its `#!` line (`BINPRM_BUF_SIZE`).
 const SHEBANG_BYTES: u64 = 256;
@@ -27,15 +31,21 @@ pub struct Target {
 /// Something about a program that limits what a policy can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The dynamic linker ignores `LD_PRELOAD` for it.
+    /// It gains privileges by its mode, so the dynamic linker ignores `LD_PRELOAD` for it.
     SetUid,
+    /// It gains privileges by its file capabilities (`setcap`), with the same effect.
+    Capabilities,
     /// It has no dynamic linker that could preload anything.
     Static,
     /// It runs on musl, for which the libraries are not built.
     Musl,
-    /// It is linked with a jemalloc of its own.
+    /// It, or its libruby, is linked with a jemalloc of its own.
     OwnJemalloc,
 }
+
+/// What follows from privileges: the kernel sets `AT_SECURE` (ld.so(8), "Secure-execution mode").
+const WITHOUT_ENVIRONMENT: &str = "so the dynamic linker ignores LD_PRELOAD and glibc MALLOC_ARENA_MAX: no allocator is \
+     preloaded, and arenas=N has no effect";
 
 impl Limit {
     /// Whether a library of ours can be preloaded all the same.
@@ -49,11 +59,8 @@ impl Limit {
     pub fn describe(self, program: &Path) -> String {
         let program = program.display();
         match self {
-            Limit::SetUid => {
-                format!(
-                    "{program} is setuid or setgid, so the dynamic linker ignores LD_PRELOAD: no allocator is preloaded"
-                )
-            }
+            Limit::SetUid => format!("{program} is setuid or setgid, {WITHOUT_ENVIRONMENT}"),
+            Limit::Capabilities => format!("{program} has file capabilities, {WITHOUT_ENVIRONMENT}"),
             Limit::Static => format!("{program} is statically linked: no allocator can be preloaded into it"),
             Limit::Musl => {
                 format!("{program} runs on musl and our libraries need glibc: nothing is loaded into it")
@@ -92,8 +99,12 @@ impl Target {
         if fs::metadata(&program).is_ok_and(|meta| meta.mode() & 0o6000 != 0) {
             limits.push(Limit::SetUid);
         }
+        // Root gains nothing by them (`cap_bprm_creds_from_file`, security/commoncap.c of Linux).
+        if !nix::unistd::getuid().is_root() && has_capabilities(&program) {
+            limits.push(Limit::Capabilities);
+        }
         if let Ok(bytes) = fs::read(&program) {
-            limits.extend(elf_limit(&bytes));
+            limits.extend(elf_limit(&program, &bytes));
         }
         Self { program, limits }
     }
@@ -144,7 +155,17 @@ fn resolve_shebang(line: &str, path: &str) -> Option<PathBuf> {
     find(command, path)
 }
 
-fn elf_limit(bytes: &[u8]) -> Option<Limit> {
+/// The attribute that holds a file's capabilities (capabilities(7)).
+const CAPABILITIES: &str = "security.capability";
+
+/// Room for the attribute: `struct vfs_ns_cap_data` has 24 bytes.
+const CAPABILITIES_ROOM: usize = 64;
+
+fn has_capabilities(program: &Path) -> bool {
+    rustix::fs::getxattr(program, CAPABILITIES, &mut [0_u8; CAPABILITIES_ROOM]).is_ok_and(|bytes| bytes > 0)
+}
+
+fn elf_limit(program: &Path, bytes: &[u8]) -> Option<Limit> {
     let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
     let endian = elf.endian();
     let headers = elf.elf_header().program_headers(endian, bytes).ok()?;
@@ -152,15 +173,8 @@ fn elf_limit(bytes: &[u8]) -> Option<Limit> {
     match interpreter {
         None => Some(Limit::Static),
         Some(path) if String::from_utf8_lossy(path).contains("ld-musl") => Some(Limit::Musl),
-        Some(_) => has_own_jemalloc(bytes).then_some(Limit::OwnJemalloc),
+        Some(_) => own_jemalloc::is_in(program, bytes).then_some(Limit::OwnJemalloc),
     }
-}
-
-/// Whether the program needs libjemalloc, or holds jemalloc itself, whose messages all begin with `<jemalloc>`.
-fn has_own_jemalloc(bytes: &[u8]) -> bool {
-    [&b"libjemalloc.so"[..], b"<jemalloc>"]
-        .iter()
-        .any(|mark| bytes.windows(mark.len()).any(|part| part == *mark))
 }
 
 fn is_executable(file: &Path) -> bool {
@@ -169,7 +183,7 @@ fn is_executable(file: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::print_stderr)]
     use super::*;
 
     fn write(directory: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
@@ -221,5 +235,21 @@ mod tests {
         let loop_ =
             write(directory.path(), "loop", &format!("#!{}/loop\n", directory.path().display()), 0o755);
         assert!(Target::examine(&loop_, "").allows_preload());
+    }
+
+    #[test]
+    fn capabilities_of_a_file_are_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = write(directory.path(), "program", "", 0o755);
+        assert!(!has_capabilities(&program));
+        // cap_net_bind_service, permitted and effective: `struct vfs_cap_data` of version 2, little-endian.
+        let bind_service = [0x0200_0001_u32, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
+        let given =
+            rustix::fs::setxattr(&program, CAPABILITIES, &bind_service, rustix::fs::XattrFlags::empty());
+        if let Err(error) = given {
+            eprintln!("left out: capabilities cannot be given to a file here: {error}");
+            return;
+        }
+        assert!(has_capabilities(&program));
     }
 }

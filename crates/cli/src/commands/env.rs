@@ -1,6 +1,6 @@
 //! `unbloat env`: prints what `unbloat run` would set, for a shell, a Dockerfile, a unit, a Procfile or Heroku.
 
-use super::policy::{self, PolicyOption};
+use super::policy::{self, PolicyOption, variable};
 use crate::exit::Exit;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -45,10 +45,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    let plan = match &args.libraries {
-        Some(directory) => policy::plan_with(&policy, directory),
-        None => policy::plan_here(&policy)?,
+    let libraries = match &args.libraries {
+        Some(directory) => directory.clone(),
+        None => policy::libraries(&policy)?,
     };
+    // A shell has our environment. What is written into a file goes to a server whose environment nobody knows here:
+    // nothing of ours belongs into it, and nothing may be left out because it happens to be set here.
+    let here = |name: &str| variable(name).filter(|_| args.format == Format::Shell);
+    let plan = unbloat_launch::plan(&policy, &libraries, here);
     if !args.quiet {
         for note in &plan.notes {
             writeln!(io::stderr(), "unbloat: {note}").ok();

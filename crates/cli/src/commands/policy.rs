@@ -1,7 +1,7 @@
 //! The option `--policy`, shared by `run` and `env`.
 
-use std::path::{Path, PathBuf};
-use unbloat_launch::{Plan, Policy, PolicyError, bundle, plan};
+use std::path::PathBuf;
+use unbloat_launch::{Policy, PolicyError, bundle};
 
 /// Which policy to start a server with.
 #[derive(Debug, clap::Args)]
@@ -25,19 +25,12 @@ impl PolicyOption {
     }
 }
 
-/// The plan for a policy in our own environment, with the libraries unpacked if it needs any.
-pub(crate) fn plan_here(policy: &Policy) -> anyhow::Result<Plan> {
-    let libraries = if needs_libraries(policy) { bundle::cache(variable)? } else { PathBuf::new() };
-    Ok(plan_with(policy, &libraries))
-}
-
-/// The plan for a policy with the libraries in a directory.
-pub(crate) fn plan_with(policy: &Policy, libraries: &Path) -> Plan {
-    plan(policy, libraries, variable)
-}
-
-fn needs_libraries(policy: &Policy) -> bool {
-    policy.needs_runtime() || policy.allocator == unbloat_launch::Allocator::Jemalloc
+/// The directory of the libraries that a policy needs, unpacked if they are not there.
+pub(crate) fn libraries(policy: &Policy) -> anyhow::Result<PathBuf> {
+    match &policy.libraries()[..] {
+        [] => Ok(PathBuf::new()),
+        needed => Ok(bundle::cache(needed, variable)?),
+    }
 }
 
 /// A variable of our own environment; one that is not UTF-8 counts as unset.

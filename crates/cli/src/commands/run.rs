@@ -34,7 +34,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Err(error) => return usage(&error),
     };
     let Some(name) = args.command.first() else { return Ok(Exit::Usage) };
-    let path = variable("PATH").unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_else(|| target::DEFAULT_PATH.into());
+    let path = path.to_string_lossy();
     let Some(file) = target::find(&name.to_string_lossy(), &path) else {
         return fail(NOT_FOUND, name, "command not found", "Check its spelling and PATH");
     };
@@ -55,11 +56,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// The plan for what can work in this target, and what there is to say about the rest.
 fn plan_for(policy: &Policy, target: &Target) -> anyhow::Result<(Plan, Vec<String>)> {
     if *policy == Policy::OFF {
-        return Ok((policy::plan_here(policy)?, Vec::new()));
+        return Ok((unbloat_launch::plan(policy, Path::new(""), variable), Vec::new()));
     }
     let policy = policy.clone().within(target);
-    let notes = target.notes().collect();
-    Ok((policy::plan_here(&policy).context("cannot start a server lean")?, notes))
+    let notes = target.notes().chain(policy.missing_allocator()).collect();
+    let libraries = policy::libraries(&policy).context("cannot start a server lean")?;
+    Ok((unbloat_launch::plan(&policy, &libraries, variable), notes))
 }
 
 /// Our own environment with the plan's changes.

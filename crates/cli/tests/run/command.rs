@@ -34,6 +34,40 @@ fn what_cannot_be_run_is_said_as_a_shell_says_it() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     let script = home.unbloat(&["run", "--", file.to_str().unwrap(), "word"]).output().unwrap();
     assert_eq!(stdout(&script), "word\n");
+    fs::write(&file, "#!/no/such/interpreter\n").unwrap();
+    let without = home.unbloat(&["run", "--", file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(without.status.code(), Some(127));
+    assert!(stderr(&without).contains("interpreter is missing"), "{}", stderr(&without));
+}
+
+#[test]
+fn without_a_path_commands_are_looked_for_where_the_system_has_them() {
+    let home = Home::new();
+    let here = home.0.path().join("true");
+    fs::write(&here, "#!/bin/sh\necho not this one\n").unwrap();
+    fs::set_permissions(&here, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = home.unbloat(&["run", "--policy", "off", "--", "true"]);
+    let output = command.env_remove("PATH").current_dir(home.0.path()).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), ""), "{}", stderr(&output));
+}
+
+/// systemd starts services with SIGPIPE ignored; a shell does not.
+#[test]
+fn a_signal_that_was_ignored_stays_ignored_and_no_other() {
+    const SIGPIPE_BIT: u64 = 1 << (13 - 1);
+    let home = Home::new();
+    for (before, ignored) in [("trap '' PIPE;", true), ("", false)] {
+        let mut shell = Command::new("sh");
+        home.isolate(&mut shell);
+        let output = shell
+            .args(["-c", &format!("{before} exec \"$@\""), "sh", env!("CARGO_BIN_EXE_unbloat")])
+            .args(["run", "--policy", "off", "--", "grep", "SigIgn", "/proc/self/status"])
+            .output()
+            .unwrap();
+        let mask = stdout(&output).split_whitespace().last().unwrap();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        assert_eq!(mask & SIGPIPE_BIT != 0, ignored, "{}", stdout(&output));
+    }
 }
 
 #[test]
@@ -54,6 +88,45 @@ fn an_unknown_policy_is_answered_with_the_list() {
         "{}",
         stderr(&output)
     );
+    let mut from_environment = Home::new().unbloat(&["run", "--", "true"]);
+    let output = from_environment.env("UNBLOAT_RUN_POLICY", "trim=adaptive,leen").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("'leen'"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_nested_off_is_a_control() {
+    let home = Home::new();
+    let theirs = unbloat_test_support::system_library("libjemalloc.so.2").expect("run scripts/deps test");
+    let outer = format!("allocator=system:{},arenas=2,trim=every", theirs.display());
+    let unbloat = env!("CARGO_BIN_EXE_unbloat");
+    let output = home
+        .unbloat(&["run", "--quiet", "--policy", &outer, "--", unbloat, "run", "--policy", "off", "--"])
+        .args(["ruby", "-e", "p ENV.values_at('LD_PRELOAD', 'MALLOC_ARENA_MAX', 'RUBYOPT', 'UNBLOAT_TRIM')"])
+        .output()
+        .unwrap();
+    assert_eq!((stdout(&output), stderr(&output)), ("[nil, nil, nil, nil]\n", ""));
+}
+
+#[test]
+fn what_is_written_into_a_file_holds_the_policy_and_nothing_of_ours() {
+    let home = Home::new();
+    let unbloat = env!("CARGO_BIN_EXE_unbloat");
+    for (format, line) in [
+        ("dockerfile", "ENV RUBYOPT=\"-r/opt/u/libunbloat.so\"\n"),
+        ("systemd", "Environment=\"RUBYOPT=-r/opt/u/libunbloat.so\"\n"),
+        ("procfile", " RUBYOPT=-r/opt/u/libunbloat.so "),
+        ("heroku", " RUBYOPT=-r/opt/u/libunbloat.so "),
+    ] {
+        let output = home
+            .unbloat(&["run", "--quiet", "--", unbloat, "env", "--format", format, "--libraries", "/opt/u"])
+            .env("RUBYOPT", "-rbundler/setup")
+            .output()
+            .unwrap();
+        let printed = stdout(&output);
+        assert!(printed.contains(line) && !printed.contains("bundler"), "{printed}");
+        assert!(printed.contains("/opt/u/libunbloat-jemalloc.so"), "{printed}");
+    }
 }
 
 #[test]
@@ -94,6 +167,33 @@ fn installed_libraries_are_used_without_a_cache() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("unbloat install DIR"), "{}", stderr(&refused));
     assert_eq!(stdout(&run(Some(&directory))), "lean\n");
+    fs::remove_file(directory.join("libunbloat.so")).unwrap();
+    let lacking = run(Some(&directory));
+    assert_eq!((lacking.status.code(), stdout(&lacking)), (Some(1), ""));
+    assert!(stderr(&lacking).contains("has no libunbloat.so"), "{}", stderr(&lacking));
+}
+
+#[test]
+fn what_is_installed_can_be_read_by_the_servers_user_whatever_the_umask() {
+    let home = Home::new();
+    let directory = home.0.path().join("opt/unbloat");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 077; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_unbloat"), "install"]);
+    assert!(shell.arg(&directory).output().unwrap().status.success());
+    for path in [&directory, directory.parent().unwrap(), &directory.join("libunbloat.so")] {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o755, "{}", path.display());
+    }
+}
+
+#[test]
+fn an_allocator_that_is_not_there_is_named() {
+    let output =
+        Home::new().unbloat(&["run", "--policy", "allocator=system:/no/such.so", "--", "true"]).output();
+    let output = output.unwrap();
+    assert!(
+        output.status.success() && stderr(&output).contains("unbloat: /no/such.so is not there"),
+        "{output:?}"
+    );
 }
 
 #[test]

@@ -35,9 +35,17 @@ impl Home {
     }
 
     pub(crate) fn isolate(&self, command: &mut Command) {
-        for name in
-            ["LD_PRELOAD", "RUBYOPT", "MALLOC_CONF", "MALLOC_ARENA_MAX", "UNBLOAT", "UNBLOAT_LIBRARY_DIR"]
-        {
+        for name in [
+            "LD_PRELOAD",
+            "RUBYOPT",
+            "MALLOC_CONF",
+            "MALLOC_ARENA_MAX",
+            "GLIBC_TUNABLES",
+            "UNBLOAT",
+            "UNBLOAT_LIBRARY_DIR",
+            "UNBLOAT_POLICY",
+            "UNBLOAT_RUN_POLICY",
+        ] {
             command.env_remove(name);
         }
         command

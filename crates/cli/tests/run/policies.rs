@@ -118,6 +118,33 @@ fn a_preloaded_jemalloc_serves_and_answers_malloc_trim() {
     assert_eq!(stdout(&output), "jemalloc 5.3.1\n1\n", "{}", stderr(&output));
 }
 
+/// What a jemalloc says of its own options.
+const OPTIONS: &str = "
+    require 'fiddle'
+    POINTER = Fiddle::TYPE_VOIDP
+    MALLCTL = Fiddle::Function.new(Fiddle.dlopen(nil)['mallctl'], [POINTER] * 4 + [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_INT)
+    def option(name, format)
+      value = [0].pack(format)
+      size = [value.bytesize].pack('J')
+      abort \"no #{name}\" unless MALLCTL.call(\"opt.#{name}\", value, size, nil, 0).zero?
+      value.unpack1(format)
+    end
+    p [option('narenas', 'I!'), option('dirty_decay_ms', 'j'), option('tcache_max', 'J')]";
+
+#[test]
+fn jemallocs_settings_are_in_force_and_the_users_override_them_key_by_key() {
+    let home = Home::new();
+    let settings = |users: Option<&str>| {
+        let mut command =
+            home.unbloat(&["run", "--quiet", "--policy", "allocator=jemalloc", "--", "ruby", "-e"]);
+        command.arg(OPTIONS).envs(users.map(|users| ("MALLOC_CONF", users)));
+        let output = command.output().unwrap();
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    assert_eq!(settings(None), "[1, 1000, 1024]\n");
+    assert_eq!(settings(Some("narenas:3")), "[3, 1000, 1024]\n");
+}
+
 #[test]
 fn another_allocator_can_be_preloaded_by_its_path() {
     let Some(path) = ["x86_64", "aarch64"]

@@ -211,12 +211,14 @@ fn what_root_starts_may_give_up_root_and_start_another_ruby() {
 }
 
 #[test]
-fn a_cache_that_is_full_or_cannot_be_written_to_names_the_alternatives() {
+fn a_cache_that_is_full_or_cannot_be_used_names_the_alternatives() {
     if !is_root() {
         eprintln!("left out: only root can mount a file system to be filled");
         return;
     }
-    for (options, cause) in [("size=64k", "No space left"), ("ro", "Read-only file system")] {
+    for (options, cause) in
+        [("size=64k", "No space left"), ("ro", "Read-only file system"), ("noexec", "mounted noexec")]
+    {
         let home = Home::new();
         let cache = home.0.path().join("cache");
         fs::create_dir(&cache).unwrap();
