@@ -2,6 +2,7 @@
 
 use crate::deep::{Done, Job};
 use crate::ops::Op;
+use crate::policy;
 use unbloat_heap::inspect;
 use unbloat_heap::model::{Allocator, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
@@ -42,7 +43,7 @@ pub(crate) fn take(job: &Job, done: &mut Done) {
         rows.extend(census(id, done, &report));
         counters.extend(ruby(id, done.time_ns, &report));
         counters.extend(page(id, done.time_ns, pid));
-        done.ops.extend(runs(&report).map(|text| Op::Runtime(id, text)));
+        done.ops.extend(runs(pid, &report).map(|text| Op::Runtime(id, text)));
     }
     done.ops.push(Op::Census(rows));
     done.ops.push(Op::Counters(counters));
@@ -88,11 +89,11 @@ fn page(process: ProcessId, time_ns: i64, pid: Pid) -> Vec<Counter> {
     status_page::read(pid).ok().flatten().as_ref().map(counters).unwrap_or_default()
 }
 
-/// What runs in a process: `ruby 3.3.0, glibc 2.36, 8 arenas`.
-fn runs(report: &ProcessReport) -> Option<String> {
+/// What runs in a process: `ruby 3.3.0, glibc 2.36, 8 arenas, policy trim=adaptive`.
+fn runs(pid: Pid, report: &ProcessReport) -> Option<String> {
     let ruby = report.ruby.as_ref().map(|ruby| format!("ruby {}", ruby.version));
     let allocator = report.allocator.as_ref().map(allocator);
-    let parts: Vec<String> = ruby.into_iter().chain(allocator).collect();
+    let parts: Vec<String> = ruby.into_iter().chain(allocator).chain(policy::of(pid, report)).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 

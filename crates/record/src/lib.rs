@@ -18,6 +18,7 @@
 //! | `family` | who belongs to the tree |
 //! | `births` | learning who is born into it and who ends |
 //! | `tree` | the members, their samples and accounts |
+//! | `policy` | the policy of a process, and what of it is not live |
 //! | `deep` | PSS and the census, on a thread of their own |
 //! | `ops` | what is to be written, and the thread that writes it |
 //! | [`progress`] | the state, for whoever watches |
@@ -32,6 +33,7 @@ mod deep;
 pub mod error;
 mod family;
 mod ops;
+mod policy;
 pub mod progress;
 pub mod provenance;
 pub mod schedule;

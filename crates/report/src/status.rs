@@ -11,6 +11,23 @@ pub struct StatusReport {
     pub schema: u32,
     /// By process id.
     pub processes: Vec<ProcessStatus>,
+    /// The process that was asked for, when its policy loads no runtime and so there is no page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_runtime: Option<WithoutRuntime>,
+}
+
+/// A process whose policy loads no runtime: `off`, `arenas=N`, an allocator alone.
+#[derive(Debug, Serialize)]
+pub struct WithoutRuntime {
+    /// Its id, as seen from here.
+    pub pid: i32,
+    /// The policy that it was started with.
+    pub policy: String,
+    /// Who serves malloc there, and what proves it; absent when that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<String>,
+    /// What of the policy is not live.
+    pub problems: Vec<String>,
 }
 
 /// One process that has the runtime loaded.
@@ -120,6 +137,9 @@ impl ProcessStatus {
 /// The report for a terminal.
 #[must_use]
 pub fn text(report: &StatusReport) -> String {
+    if let Some(process) = &report.without_runtime {
+        return without_runtime(process);
+    }
     if report.processes.is_empty() {
         return "no process has the runtime loaded; start one with: unbloat run -- COMMAND\n".to_owned();
     }
@@ -127,6 +147,17 @@ pub fn text(report: &StatusReport) -> String {
     for process in &report.processes {
         // Writing to a string cannot fail.
         let _ = describe(&mut out, process);
+    }
+    out
+}
+
+fn without_runtime(process: &WithoutRuntime) -> String {
+    let mut out = format!("{}  {}  (a policy without a runtime)\n", process.pid, process.policy);
+    let allocator = process.allocator.iter().map(|proof| ("malloc", proof));
+    let problems = process.problems.iter().map(|problem| ("problem", problem));
+    for (name, text) in allocator.chain(problems) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {name:<13}{text}");
     }
     out
 }
@@ -208,7 +239,8 @@ mod tests {
 
     fn report() -> StatusReport {
         let problems = vec!["libunbloat-jemalloc.so is not mapped: malloc is served by another".to_owned()];
-        StatusReport { schema: 1, processes: vec![ProcessStatus::new(42, &page(), problems)] }
+        let processes = vec![ProcessStatus::new(42, &page(), problems)];
+        StatusReport { schema: 1, processes, without_runtime: None }
     }
 
     #[test]
@@ -223,6 +255,23 @@ mod tests {
 
     #[test]
     fn nobody_is_told_how_to_begin() {
-        assert!(text(&StatusReport { schema: 1, processes: Vec::new() }).contains("unbloat run"));
+        let none = StatusReport { schema: 1, processes: Vec::new(), without_runtime: None };
+        assert!(text(&none).contains("unbloat run"));
+    }
+
+    #[test]
+    fn a_policy_without_a_runtime_is_shown_by_its_proof() {
+        let process = WithoutRuntime {
+            pid: 42,
+            policy: "arenas=2".to_owned(),
+            allocator: Some("libc.so.6 is mapped".to_owned()),
+            problems: vec!["glibc's limit of arenas is 5, and should be 2".to_owned()],
+        };
+        let report = StatusReport { schema: 1, processes: Vec::new(), without_runtime: Some(process) };
+        assert_eq!(
+            text(&report),
+            "42  arenas=2  (a policy without a runtime)\n  malloc       libc.so.6 is mapped\n  \
+             problem      glibc's limit of arenas is 5, and should be 2\n"
+        );
     }
 }

@@ -37,7 +37,7 @@ CREATE TABLE process (
     system_s       REAL,
     cpu_source     TEXT,                                -- how that is known: wait, exit, parent or sample
     peak_rss_bytes INTEGER,
-    runtime        TEXT,                                -- Ruby and allocator, as found in its memory
+    runtime        TEXT,                                -- Ruby and allocator, as found in its memory; its policy
     note           TEXT                                 -- what could not be read, and why
 );
 -- A process has one row.

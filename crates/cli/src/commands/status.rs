@@ -1,11 +1,17 @@
-//! `unbloat status`: what the runtime does in the processes that were started with it.
+//! `unbloat status`: what the runtime does in the processes that were started with it, and whether their policy is live.
 
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::io::{self, Write as _};
-use unbloat_launch::{Policy, live};
-use unbloat_process::{Maps, Pid, status_page};
-use unbloat_report::status::{ProcessStatus, StatusReport, text};
+use std::path::Path;
+use unbloat_heap::allocator::Found;
+use unbloat_heap::model::AllocatorKind;
+use unbloat_launch::bundle::Library;
+use unbloat_launch::live::{self, Malloc, Shown};
+use unbloat_launch::{Allocator, Policy};
+use unbloat_process::environment::environment;
+use unbloat_process::{LiveMemory, Maps, Pid, status_page};
+use unbloat_report::status::{ProcessStatus, StatusReport, WithoutRuntime, text};
 use unbloat_status_page::{Snapshot, Text};
 
 /// Options of `unbloat status`.
@@ -20,19 +26,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let found = match args.pid.map(Pid) {
+    let report = match args.pid.map(Pid) {
         Some(pid) => match status_page::read(pid)? {
-            Some(page) => vec![(pid, page)],
-            None => bail!(without_page(pid)?),
+            Some(page) => of_pages(&[(pid, page)]),
+            None => {
+                let without_runtime = Some(without_page(pid)?);
+                StatusReport { schema: 1, processes: Vec::new(), without_runtime }
+            }
         },
-        None => status_page::list().context("cannot list the processes in /proc")?,
+        None => of_pages(&status_page::list().context("cannot list the processes in /proc")?),
     };
-    let processes =
-        found.iter().map(|(pid, page)| ProcessStatus::new(pid.0, page, problems(*pid, page))).collect();
-    let report = StatusReport { schema: 1, processes };
     let out = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { text(&report) };
     write!(io::stdout(), "{out}")?;
     Ok(Exit::Done)
+}
+
+fn of_pages(found: &[(Pid, Snapshot)]) -> StatusReport {
+    let processes =
+        found.iter().map(|(pid, page)| ProcessStatus::new(pid.0, page, problems(*pid, page))).collect();
+    StatusReport { schema: 1, processes, without_runtime: None }
 }
 
 /// What of the policy that the page names is not live in the process. A process that ends meanwhile has no problems.
@@ -40,22 +52,52 @@ fn problems(pid: Pid, page: &Snapshot) -> Vec<String> {
     let mut room = [0; 256];
     // The library names a policy of its own making (`trim=adaptive`) when it was not started by `unbloat run`.
     let Ok(policy) = page.text(Text::Policy, &mut room).parse::<Policy>() else { return Vec::new() };
-    let Ok(maps) = Maps::of(pid) else { return Vec::new() };
-    live::missing(&policy, maps.iter().filter_map(|mapping| mapping.file()))
+    shown(pid).map(|process| live::missing(&policy, &process)).unwrap_or_default()
 }
 
-/// Why a process has no page, by what it has mapped.
-fn without_page(pid: Pid) -> anyhow::Result<String> {
+/// What a process shows of itself: its mappings, whose malloc the dynamic linker has bound, glibc's limit of arenas.
+fn shown(pid: Pid) -> unbloat_process::Result<Shown> {
     let maps = Maps::of(pid)?;
-    let loaded = maps.iter().filter_map(|mapping| mapping.file()).any(|file| file.ends_with("libunbloat.so"));
-    Ok(if loaded {
-        format!(
-            "{pid} has libunbloat.so loaded but no status page: it has just forked, UNBLOAT=0 is set, or neither \
+    let mapped = maps.iter().filter_map(|mapping| mapping.file()).map(Path::to_owned).collect();
+    // Who may see the mappings may not always read the memory.
+    let malloc = LiveMemory::of(pid).ok().and_then(|memory| {
+        let found = Found::of(pid, &maps, &memory);
+        let arena_max = || found.glibc?.parameters?.read(&memory).ok().map(|values| values.arena_max);
+        let is_glibc = found.allocator.kind == AllocatorKind::Glibc;
+        let known = found.allocator.kind != AllocatorKind::Unknown;
+        let evidence = found.allocator.evidence;
+        known.then(|| Malloc { evidence, arena_max: if is_glibc { arena_max() } else { None }, is_glibc })
+    });
+    Ok(Shown { mapped, malloc })
+}
+
+/// A process without a page: what it has of a policy that needs none, or why there is none.
+fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
+    let process = shown(pid)?;
+    let has = |library: Library| process.mapped.iter().any(|file| file.ends_with(library.file_name()));
+    if has(Library::Runtime) {
+        bail!(
+            "{pid} has libunbloat.so loaded but no status page: it has just forked, it is no Ruby, UNBLOAT=0 is set, or neither \
              XDG_RUNTIME_DIR nor /dev/shm can be written to. The policy works all the same"
-        )
-    } else {
-        format!(
-            "{pid} has no libunbloat.so loaded: it was not started with a policy. Start it with: unbloat run -- COMMAND"
-        )
-    })
+        );
+    }
+    // A server that writes a title over its environment (Puma does) shows only what is mapped.
+    let told = environment(pid).ok().and_then(|variables| variables.get("UNBLOAT_POLICY")?.parse().ok());
+    let seen = has(Library::Jemalloc).then_some(Policy { allocator: Allocator::Jemalloc, ..Policy::OFF });
+    match told.or(seen) {
+        None => bail!(
+            "{pid} has no libunbloat.so loaded, and nothing else shows that it was started with a policy. Start it with: unbloat \
+             run -- COMMAND"
+        ),
+        Some(policy) if policy.needs_runtime() => bail!(
+            "{pid} was started below `unbloat run --policy {policy}` and has no libunbloat.so loaded: it is no Ruby, or RUBYOPT was \
+             taken from it"
+        ),
+        Some(policy) => Ok(WithoutRuntime {
+            pid: pid.0,
+            policy: policy.to_string(),
+            problems: live::missing(&policy, &process),
+            allocator: process.malloc.map(|malloc| malloc.evidence),
+        }),
+    }
 }

@@ -12,16 +12,20 @@ fn status_of(home: &Home, pid: u32) -> serde_json::Value {
     let output = home.unbloat(&["status", "--json", &pid.to_string()]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    follows_its_schema(&document);
+    document["processes"][0].clone()
+}
+
+fn follows_its_schema(document: &serde_json::Value) {
     let schema =
         fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/status.schema.json")).unwrap();
     let schema: serde_json::Value = serde_json::from_slice(&schema).unwrap();
     let errors: Vec<String> = jsonschema::validator_for(&schema)
         .unwrap()
-        .iter_errors(&document)
+        .iter_errors(document)
         .map(|error| error.to_string())
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
-    document["processes"][0].clone()
 }
 
 #[test]
@@ -109,6 +113,77 @@ fn a_claim_that_the_mappings_do_not_bear_out_is_a_problem() {
 }
 
 #[test]
+fn a_policy_without_a_runtime_is_proved_all_the_same() {
+    let home = Home::new();
+    for (policy, tunables, proof, problem) in [
+        ("allocator=jemalloc", "", "libunbloat-jemalloc.so", None),
+        ("arenas=2", "", "libc", None),
+        // glibc lets the tunable win; what was asked for is then not live.
+        (
+            "arenas=2",
+            "glibc.malloc.arena_max=5",
+            "libc",
+            Some("glibc's limit of arenas is 5, and should be 2"),
+        ),
+        ("off", "", "libc", None),
+    ] {
+        let mut command = home.unbloat(&["run", "--quiet", "--policy", policy, "--", "ruby", "-e"]);
+        command.arg("$stdout.sync = true; puts 'ready'; sleep").env("GLIBC_TUNABLES", tunables);
+        let (guard, mut out) = Guard::spawn(&mut command);
+        assert_eq!(line(&mut out), "ready");
+        let output = home.unbloat(&["status", "--json", &guard.0.id().to_string()]).output().unwrap();
+        assert!(output.status.success(), "{policy}: {}", stderr(&output));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        follows_its_schema(&document);
+        let process = &document["without_runtime"];
+        assert_eq!(process["policy"], policy);
+        assert!(process["allocator"].as_str().unwrap().contains(proof), "{process}");
+        assert_eq!(process["problems"], serde_json::json!(Vec::from_iter(problem)), "{process}");
+    }
+}
+
+#[test]
+fn a_library_that_is_mapped_and_does_not_serve_malloc_is_a_problem() {
+    let home = Home::new();
+    let theirs = unbloat_test_support::system_library("libjemalloc.so.2").expect("run scripts/deps test");
+    let directory = home.0.path().join("lib");
+    assert!(home.unbloat(&["install", directory.to_str().unwrap()]).status().unwrap().success());
+    let ours = directory.join("libunbloat-jemalloc.so");
+    let mut command = Command::new("ruby");
+    home.isolate(&mut command);
+    command
+        .args(["-e", "$stdout.sync = true; puts 'ready'; sleep"])
+        .env("UNBLOAT_POLICY", "allocator=jemalloc");
+    command.env("LD_PRELOAD", format!("{}:{}", theirs.display(), ours.display()));
+    let (guard, mut out) = Guard::spawn(&mut command);
+    assert_eq!(line(&mut out), "ready");
+    let output = home.unbloat(&["status", &guard.0.id().to_string()]).output().unwrap();
+    let said = stdout(&output);
+    assert!(said.contains("libunbloat-jemalloc.so is mapped and does not serve malloc"), "{output:?}");
+    assert!(said.contains("libjemalloc.so.2"), "{said}");
+}
+
+#[test]
+fn glibcs_thresholds_are_pinned_in_the_process() {
+    let home = Home::new();
+    for (threshold, dynamic) in [(None, false), (Some("off"), true)] {
+        let mut command = home.unbloat(&["run", "--policy", "trim=adaptive", "--", "ruby", "-e"]);
+        command.arg("$stdout.sync = true; puts 'ready'; sleep");
+        command.envs(threshold.map(|value| ("UNBLOAT_TRIM_THRESHOLD", value)));
+        let (guard, mut out) = Guard::spawn(&mut command);
+        assert_eq!(line(&mut out), "ready");
+        let output = home.unbloat(&["inspect", "--json", &guard.0.id().to_string()]).output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let settings = &document["processes"][0]["allocator"]["settings"];
+        assert_eq!(settings["dynamic_thresholds"], dynamic, "{settings}");
+        if !dynamic {
+            let pinned = (&settings["trim_threshold_bytes"], &settings["mmap_threshold_bytes"]);
+            assert_eq!(pinned, (&(1 << 20).into(), &(1 << 20).into()), "{settings}");
+        }
+    }
+}
+
+#[test]
 fn status_says_why_a_process_has_no_page() {
     let home = Home::new();
     let (guard, _out) = Guard::spawn(Command::new("sleep").arg("60"));
@@ -131,6 +206,33 @@ fn pages_go_with_their_process_and_stale_ones_with_the_next() {
     assert_eq!(home.pages().len(), 1, "nobody could remove it");
     assert!(home.ruby("lean", "").status.success());
     assert!(home.pages().is_empty(), "{:?}", home.pages());
+}
+
+#[test]
+fn a_directory_that_is_not_ours_alone_gets_no_page() {
+    let home = Home::new();
+    let pages = home.runtime_directory().join("unbloat");
+    let elsewhere = home.0.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o700)).unwrap();
+    let look = |what: &str| {
+        let output = home.ruby(
+            "trim=every",
+            "GC.start; wait_until { Unbloat.status[:trims] > 0 }
+             p Dir.children(File.join(ENV['XDG_RUNTIME_DIR'], 'unbloat'))",
+        );
+        assert_eq!(stdout(&output), "[]\n", "{what}: {}", stderr(&output));
+    };
+    std::os::unix::fs::symlink(&elsewhere, &pages).unwrap();
+    look("a link");
+    fs::remove_file(&pages).unwrap();
+    fs::create_dir(&pages).unwrap();
+    fs::set_permissions(&pages, fs::Permissions::from_mode(0o777)).unwrap();
+    look("open to all");
+    fs::set_permissions(&pages, fs::Permissions::from_mode(0o700)).unwrap();
+    if std::os::unix::fs::chown(&pages, Some(65_534), None).is_ok() {
+        look("somebody else's");
+    }
 }
 
 #[test]

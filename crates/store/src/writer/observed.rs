@@ -45,7 +45,7 @@ impl Batch<'_> {
         )
     }
 
-    /// What runs in a process: Ruby and allocator, as found in its memory.
+    /// What runs in a process: Ruby and allocator, as found in its memory, and the policy of `unbloat run`.
     pub fn process_runtime(&self, process: ProcessId, runtime: &str) -> Result<()> {
         self.update("UPDATE process SET runtime = ? WHERE id = ?", &[&runtime, &process])
     }
