@@ -1,10 +1,10 @@
-//! One build of the libraries in every Ruby: the machine's own, or one in another Debian (`UNBLOAT_TEST_ROOT`, see
-//! `scripts/matrix`) with its own glibc.
+//! One build of the libraries in every Ruby: the machine's own, another (`UNBLOAT_TEST_RUBY`), or one in another Debian
+//! (`UNBLOAT_TEST_ROOT`, see `scripts/matrix`) with its own glibc.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use unbloat_test_support::target_command;
+use unbloat_test_support::{ruby_executable, target_command};
 
 /// Our libraries in a directory that targets can see, under the same path from there as `inside`.
 struct Libraries {
@@ -36,10 +36,12 @@ impl Libraries {
             .output()
             .unwrap();
         assert!(lines.status.success(), "{}", text(&lines.stderr));
-        let script = format!("{}\nexec ruby -e \"$1\"", text(&lines.stdout));
+        let script = format!("{}\nexec \"$1\" -e \"$2\"", text(&lines.stdout));
         let helpers =
             "def wait_until; 1000.times { return if yield; sleep 0.02 }; abort Unbloat.status.inspect; end";
-        target_command("sh").args(["-c", &script, "sh", &format!("{helpers}\n{code}")]).output().unwrap()
+        let mut shell = target_command("sh");
+        shell.args(["-c", &script, "sh"]).arg(ruby_executable()).arg(format!("{helpers}\n{code}"));
+        shell.output().unwrap()
     }
 }
 

@@ -12,5 +12,5 @@ mod target;
 pub use compile::{Compiler, Program, c_program};
 pub use directory::TargetDirectory;
 pub use root::{system_library, target_command};
-pub use ruby::ruby;
+pub use ruby::{ruby, ruby_executable};
 pub use target::Target;

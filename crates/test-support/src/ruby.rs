@@ -7,12 +7,17 @@ use std::process::Command;
 /// A Ruby executable, where targets live; without it, `ruby`.
 const RUBY: &str = "UNBLOAT_TEST_RUBY";
 
+/// The Ruby that the environment asks for, as targets call it.
+#[must_use]
+pub fn ruby_executable() -> PathBuf {
+    std::env::var_os(RUBY).map_or_else(|| PathBuf::from("ruby"), PathBuf::from)
+}
+
 /// A command that runs `script` with the Ruby that the environment asks for, without RubyGems. `arguments` go to the
 /// interpreter.
 #[must_use]
 pub fn ruby(arguments: &[&str], script: &str) -> Command {
-    let ruby = std::env::var_os(RUBY).map_or_else(|| PathBuf::from("ruby"), PathBuf::from);
-    let mut command = target_command(ruby);
+    let mut command = target_command(ruby_executable());
     command.arg("--disable-gems").args(arguments).args(["-e", script]);
     command
 }
