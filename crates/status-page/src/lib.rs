@@ -81,7 +81,7 @@ pub enum Word {
     TrimNs = 7,
     /// The longest single trim in nanoseconds.
     TrimMaxNs = 8,
-    /// Minor page faults, beyond the usual rate, soon after trims: memory that was given back and needed again.
+    /// Minor page faults soon after pages were given back, at most as many as those: memory that was needed again.
     Refaults = 9,
     /// Why nothing was done the last time the policy decided; see [`Reason`].
     LastReason = 10,
@@ -93,7 +93,7 @@ pub enum Word {
     LastTrimAfterBytes = 13,
     /// Trims made because the process had fallen idle.
     IdleTrims = 14,
-    /// Trims asked for by the program (`Unbloat.trim`, `malloc_trim` of the preloaded allocator).
+    /// Trims asked for by the program with `Unbloat.trim`.
     RequestedTrims = 15,
     /// How many `Unbloat.suspend` blocks are open now.
     Suspended = 16,
@@ -344,7 +344,11 @@ mod tests {
         let texts = [Text::Policy, Text::Allocator, Text::Library, Text::Ruby, Text::Notice];
         let mut used = [false; WORDS];
         let histogram = Word::TrimHistogram as usize;
-        used[..=Word::ThreadCpuNs as usize].fill(true);
+        used[..=Word::Returning as usize].fill(true);
+        assert!(
+            used[histogram..histogram + TRIM_BUCKETS].iter().all(|used| !used),
+            "the histogram lies on a number"
+        );
         used[histogram..histogram + TRIM_BUCKETS].fill(true);
         for text in texts {
             for word in &mut used[text.first_word()..text.first_word() + text.words()] {
