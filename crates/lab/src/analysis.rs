@@ -1,9 +1,14 @@
 //! From runs to contrasts: per metric, every variant against the control, paired by block.
+//!
+//! Claims are made about the metrics of the plan's rule only, and all of them, variants × metrics, share one chance of a
+//! mistake (Holm). The others are shown with their intervals, for whoever explores; nothing is claimed of them.
 
 use crate::metric::Metric;
-use crate::result::RunResult;
+use crate::plan::Rule;
+use crate::result::{Exclusion, RunResult, most_harness_cpu};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use unbloat_stats::contrast::{Block, Contrast, contrast};
+use unbloat_stats::contrast::{Block, Contrast, contrast, interval, margin_alpha};
 use unbloat_stats::holm;
 use unbloat_stats::median::median;
 use unbloat_stats::power::{ALPHA, Design};
@@ -21,6 +26,8 @@ pub enum Verdict {
     Same,
     /// Neither a difference nor its absence is shown.
     NotShown,
+    /// The rule does not look at this metric: nothing is claimed.
+    Exploratory,
 }
 
 impl Verdict {
@@ -33,6 +40,7 @@ impl Verdict {
             Verdict::Worse => "worse",
             Verdict::Same => "same",
             Verdict::NotShown => "not_shown",
+            Verdict::Exploratory => "exploratory",
         }
     }
 }
@@ -46,18 +54,22 @@ pub struct Comparison {
     pub values: Vec<(usize, f64)>,
     /// Against the control; `None` for the control itself and when no block has both.
     pub contrast: Option<Contrast>,
-    /// The p value after Holm's correction over the variants.
+    /// The p value after Holm's correction: over variants × metrics of the rule, or, of a metric that the rule does not
+    /// look at, over the variants.
     pub p_adjusted: Option<f64>,
+    /// The interval that is held against the rule's margin, which is corrected over the variants: see [`margin_alpha`].
+    /// `None` where the rule does not look, or with too few blocks.
+    pub bounds: Option<(f64, f64)>,
     /// What can be said.
     pub verdict: Verdict,
 }
 
 impl Comparison {
-    /// The end of the interval on the side that costs: how much worse it may be, as a factor of at least 0.
+    /// How much worse it may be, as a factor of at least 0, by the bounds on the side that costs.
     /// 1.02 for a latency whose ratio reaches up to 1.02, as for a throughput whose ratio reaches down to 1/1.02.
     #[must_use]
     pub fn worst(&self, metric: Metric) -> Option<f64> {
-        let (low, high) = self.contrast?.interval?;
+        let (low, high) = self.bounds?;
         Some(if metric.less_is_better() { high } else { 1.0 / low })
     }
 }
@@ -71,6 +83,8 @@ pub struct VariantAnalysis {
     pub runs: usize,
     /// Runs that were made but left out.
     pub excluded: usize,
+    /// Those of them whose server ended during the run.
+    pub died: usize,
     /// Metrics that its runs yielded.
     pub metrics: BTreeMap<Metric, Comparison>,
 }
@@ -89,34 +103,60 @@ pub struct Aa {
 pub enum Warning {
     /// Too few blocks for any significance.
     #[error(
-        "too few blocks ({blocks}): they cannot show any difference between {variants} variants and the control, however large; \
-         add blocks (--until-decided does)"
+        "too few blocks ({blocks}): they cannot show any difference in {comparisons} comparisons (variants × metrics of \
+         the rule), however large; add blocks (--until-decided does)"
     )]
     TooFewBlocks {
-        /// Complete blocks.
+        /// The most blocks that any variant has with a control.
         blocks: usize,
-        /// Variants other than the control.
-        variants: usize,
+        /// Comparisons that are corrected together.
+        comparisons: usize,
+    },
+    /// Too few blocks of one variant.
+    #[error(
+        "only {blocks} of {variant}'s blocks count: they cannot show any difference, however large; add blocks"
+    )]
+    VariantTooFewBlocks {
+        /// The variant's name.
+        variant: String,
+        /// Its blocks that count.
+        blocks: usize,
+    },
+    /// The rule asks for what the load does not yield.
+    #[error(
+        "the rule wants {metric} not to get worse (rule.not-worse), but this load does not yield it: what the variants \
+         cost in it is not known"
+    )]
+    NotMeasured {
+        /// The metric's name.
+        metric: &'static str,
     },
     /// The control differs from itself.
     #[error(
-        "the control differs from itself in {metric} (p = {p:.3}): something other than the variants changed between \
-         runs, for example another program on the machine. Do not trust differences of this size"
+        "the control differs from itself in {metric}: its second runs are {ratio:.2}× ({low:.2}–{high:.2}) its first. Chance \
+         does that to one metric in twenty; else something other than the variants changed between runs, for \
+         example another program on the machine. Do not trust differences of this size"
     )]
     ControlDiffers {
         /// The metric's name.
         metric: &'static str,
-        /// The A/A p value.
-        p: f64,
+        /// Second control ÷ first control.
+        ratio: f64,
+        /// Lower end of its interval.
+        low: f64,
+        /// Upper end of its interval.
+        high: f64,
     },
-    /// Many runs are left out.
+    /// Many runs of a variant are left out.
     #[error(
-        "{excluded} of {runs} runs are left out; what they have in common may matter more than what is left"
+        "{excluded} of {runs} runs of {variant} are left out; what they have in common may matter more than what is left"
     )]
     ManyExcluded {
+        /// The variant's name.
+        variant: String,
         /// Runs left out.
         excluded: usize,
-        /// All runs.
+        /// All runs of the variant.
         runs: usize,
     },
     /// The harness itself took more of the machine than it may.
@@ -138,6 +178,8 @@ pub struct Analysis {
     pub aa: BTreeMap<Metric, Aa>,
     /// Blocks that were started.
     pub blocks: usize,
+    /// Comparisons that were corrected together: variants × metrics of the rule, as far as there are runs for them.
+    pub comparisons: usize,
     /// Cautions.
     pub warnings: Vec<Warning>,
     /// How it was analyzed.
@@ -148,10 +190,10 @@ pub struct Analysis {
 const HARNESS_LIMIT: f64 = 0.01;
 
 /// How to analyze.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The plan's margin: 0.03 is 3 %.
-    pub margin: f64,
+    /// What is claimed, and by which margin.
+    pub rule: Rule,
     /// Makes the resampling repeatable.
     pub seed: u64,
     /// How often the data are looked at before the experiment ends. Each look takes its share of the chance of a
@@ -162,7 +204,7 @@ pub struct Settings {
 impl Settings {
     /// The chance of a mistake that one look may take.
     #[must_use]
-    pub fn alpha(self) -> f64 {
+    pub fn alpha(&self) -> f64 {
         ALPHA / self.looks.max(1) as f64
     }
 }
@@ -170,22 +212,30 @@ impl Settings {
 /// Analyzes runs. `names` are the variants', the control's first.
 #[must_use]
 pub fn analyze(names: &[String], results: &[RunResult], settings: Settings) -> Analysis {
-    let table = Table { results, settings };
-    let mut variants: Vec<_> = names.iter().enumerate().map(|(i, name)| table.variant(i, name)).collect();
-    for metric in Metric::ALL {
-        compare(&table, metric, &mut variants);
-    }
+    let table = Table { results, settings: &settings, variants: names.len() };
+    let variants: Vec<_> = names.iter().enumerate().map(|(i, name)| table.variant(i, name)).collect();
     let blocks = results.iter().map(|r| r.slot.block + 1).max().unwrap_or(0);
-    let design = Design { blocks, variants: names.len().saturating_sub(1), alpha: settings.alpha() };
-    let aa: BTreeMap<_, _> =
-        Metric::ALL.into_iter().filter_map(|m| Some((m, table.aa(m, design)?))).collect();
-    let warnings = warnings(results, design, &aa);
-    Analysis { variants, aa, blocks, warnings, settings }
+    let mut analysis = Analysis {
+        variants,
+        aa: BTreeMap::new(),
+        blocks,
+        comparisons: 0,
+        warnings: Vec::new(),
+        settings: settings.clone(),
+    };
+    analysis.comparisons = claim(&table, &mut analysis.variants);
+    explore(&mut analysis.variants);
+    let aa = |metric| Some((metric, table.aa(metric, analysis.comparisons)?));
+    analysis.aa = Metric::ALL.into_iter().filter_map(aa).collect();
+    analysis.warnings = warnings(&analysis, results);
+    analysis
 }
 
 struct Table<'a> {
     results: &'a [RunResult],
-    settings: Settings,
+    settings: &'a Settings,
+    /// With the control.
+    variants: usize,
 }
 
 impl Table<'_> {
@@ -194,9 +244,21 @@ impl Table<'_> {
     }
 
     fn variant(&self, index: usize, name: &str) -> VariantAnalysis {
-        let all = self.results.iter().filter(|r| r.slot.variant == index).count();
+        let all = || self.results.iter().filter(|r| r.slot.variant == index);
+        let died = all().filter(|r| matches!(r.excluded, Some(Exclusion::Died(_)))).count();
         let runs = self.counting(index).count();
-        VariantAnalysis { name: name.to_owned(), runs, excluded: all - runs, metrics: BTreeMap::new() }
+        let compared = |metric| Some((metric, self.comparison(index, metric)?));
+        let metrics = Metric::ALL.into_iter().filter_map(compared).collect();
+        VariantAnalysis { name: name.to_owned(), runs, excluded: all().count() - runs, died, metrics }
+    }
+
+    /// The figures, before anything is claimed.
+    fn comparison(&self, variant: usize, metric: Metric) -> Option<Comparison> {
+        let values: Vec<_> = self.values(variant, metric).into_iter().map(|(b, _, v)| (b, v)).collect();
+        let median = median(&values.iter().map(|v| v.1).collect::<Vec<_>>())?;
+        let contrast = (variant > 0).then(|| self.contrast(&self.blocks(variant, metric))).flatten();
+        let verdict = if variant == 0 { Verdict::Control } else { Verdict::Exploratory };
+        Some(Comparison { median, values, contrast, p_adjusted: None, bounds: None, verdict })
     }
 
     /// Values of one variant and metric with their blocks and replicas.
@@ -205,78 +267,140 @@ impl Table<'_> {
         self.counting(variant).filter_map(value).collect()
     }
 
-    fn contrast(&self, variant: usize, metric: Metric) -> Option<Contrast> {
-        let controls = self.values(0, metric);
-        let blocks = self.values(variant, metric).into_iter().map(|(block, _, value)| Block {
-            controls: controls.iter().filter(|c| c.0 == block).map(|c| c.2).collect(),
-            variant: value,
-        });
-        contrast(&blocks.collect::<Vec<_>>(), self.settings.alpha(), self.settings.seed)
+    fn blocks(&self, variant: usize, metric: Metric) -> Vec<Block> {
+        paired(&self.values(variant, metric), &self.values(0, metric))
     }
 
-    fn aa(&self, metric: Metric, design: Design) -> Option<Aa> {
+    fn contrast(&self, blocks: &[Block]) -> Option<Contrast> {
+        contrast(blocks, self.settings.alpha(), self.settings.seed)
+    }
+
+    fn bounds(&self, variant: usize, metric: Metric) -> Option<(f64, f64)> {
+        let alpha = margin_alpha(self.settings.alpha(), self.variants - 1);
+        interval(&self.blocks(variant, metric), alpha, self.settings.seed)
+    }
+
+    fn aa(&self, metric: Metric, comparisons: usize) -> Option<Aa> {
         let (second, first): (Vec<_>, Vec<_>) = self.values(0, metric).into_iter().partition(|c| c.1 == 1);
-        let blocks = second.into_iter().map(|(block, _, value)| Block {
-            controls: first.iter().filter(|c| c.0 == block).map(|c| c.2).collect(),
-            variant: value,
-        });
-        let contrast = contrast(&blocks.collect::<Vec<_>>(), self.settings.alpha(), self.settings.seed)?;
+        let contrast = self.contrast(&paired(&second, &first))?;
+        let design = Design { blocks: contrast.blocks, comparisons, alpha: self.settings.alpha() };
         let minimum_detectable_ratio =
             contrast.log_sd.and_then(|log_sd| design.minimum_detectable_ratio(log_sd));
         Some(Aa { contrast, minimum_detectable_ratio })
     }
 }
 
-fn compare(table: &Table, metric: Metric, variants: &mut [VariantAnalysis]) {
-    let contrasts: Vec<Option<Contrast>> =
-        (0..variants.len()).map(|i| (i > 0).then(|| table.contrast(i, metric)).flatten()).collect();
-    let p: Vec<f64> = contrasts.iter().flatten().map(|c| c.p).collect();
-    let mut adjusted = holm::adjust(&p).into_iter();
-    for (index, variant) in variants.iter_mut().enumerate() {
-        let contrast = contrasts[index];
-        let p_adjusted = contrast.and_then(|_| adjusted.next());
-        let values: Vec<_> = table.values(index, metric).into_iter().map(|(b, _, v)| (b, v)).collect();
-        let Some(median) = median(&values.iter().map(|v| v.1).collect::<Vec<_>>()) else { continue };
-        let verdict = match (index, contrast, p_adjusted) {
-            (0, ..) => Verdict::Control,
-            (_, Some(contrast), Some(p)) => judge(metric, &contrast, p, table.settings),
-            _ => Verdict::NotShown,
+fn paired(values: &[(usize, usize, f64)], controls: &[(usize, usize, f64)]) -> Vec<Block> {
+    let of_block = |block| controls.iter().filter(|c| c.0 == block).map(|c| c.2).collect();
+    values.iter().map(|&(block, _, variant)| Block { controls: of_block(block), variant }).collect()
+}
+
+/// Gives the rule's metrics their verdicts. How many comparisons there are.
+fn claim(table: &Table, variants: &mut [VariantAnalysis]) -> usize {
+    let metrics = table.settings.rule.metrics();
+    let family: Vec<(usize, Metric, Contrast)> = (1..variants.len())
+        .flat_map(|variant| metrics.iter().map(move |&metric| (variant, metric)))
+        .filter_map(|(variant, metric)| {
+            Some((variant, metric, variants[variant].metrics.get(&metric)?.contrast?))
+        })
+        .collect();
+    let p: Vec<f64> = family.iter().map(|(.., contrast)| contrast.p).collect();
+    for ((variant, metric, contrast), p) in family.iter().zip(holm::adjust(&p)) {
+        let bounds = table.bounds(*variant, *metric);
+        let verdict = judge(*metric, contrast, p, bounds, table.settings);
+        if let Some(comparison) = variants[*variant].metrics.get_mut(metric) {
+            comparison.p_adjusted = Some(p);
+            comparison.bounds = bounds;
+            comparison.verdict = verdict;
+        }
+    }
+    // Without a block that has both, there is nothing to say of a metric of the rule.
+    let of_rule = variants.iter_mut().flat_map(|v| v.metrics.iter_mut()).filter(|(m, _)| metrics.contains(m));
+    of_rule
+        .filter(|(_, c)| c.verdict == Verdict::Exploratory)
+        .for_each(|(_, c)| c.verdict = Verdict::NotShown);
+    family.len()
+}
+
+/// Corrects the p values of the other metrics, each metric by itself.
+fn explore(variants: &mut [VariantAnalysis]) {
+    for metric in Metric::ALL {
+        let of_metric = variants.iter_mut().filter_map(|v| v.metrics.get_mut(&metric));
+        let mut compared: Vec<(&mut Comparison, f64)> = of_metric
+            .filter(|c| c.verdict == Verdict::Exploratory)
+            .filter_map(|c| c.contrast.map(|contrast| (c, contrast.p)))
+            .collect();
+        let p: Vec<f64> = compared.iter().map(|(_, p)| *p).collect();
+        for ((comparison, _), p) in compared.iter_mut().zip(holm::adjust(&p)) {
+            comparison.p_adjusted = Some(p);
+        }
+    }
+}
+
+/// A difference needs both a small p after correction and an interval without 1; sameness bounds within the margin. A
+/// difference that is shown but lies within the margin is still a difference.
+fn judge(
+    metric: Metric,
+    contrast: &Contrast,
+    p_adjusted: f64,
+    bounds: Option<(f64, f64)>,
+    settings: &Settings,
+) -> Verdict {
+    let factor = 1.0 + settings.rule.margin;
+    match (contrast.shown(p_adjusted, settings.alpha()), bounds) {
+        (Some(shown), _) if (shown == Ordering::Less) == metric.less_is_better() => Verdict::Better,
+        (Some(_), _) => Verdict::Worse,
+        (None, Some((low, high))) if low >= 1.0 / factor && high <= factor => Verdict::Same,
+        (None, _) => Verdict::NotShown,
+    }
+}
+
+fn warnings(analysis: &Analysis, results: &[RunResult]) -> Vec<Warning> {
+    let mut warnings = few_blocks(analysis);
+    let Settings { rule, .. } = &analysis.settings;
+    if let Some(control) = analysis.variants.first().filter(|control| control.runs > 0) {
+        let missing = rule.not_worse.iter().filter(|metric| !control.metrics.contains_key(metric));
+        warnings.extend(missing.map(|metric| Warning::NotMeasured { metric: metric.name() }));
+    }
+    // A caution, not a claim: every metric of the rule by itself, or six blocks could never show it.
+    for metric in rule.metrics() {
+        let Some(Contrast { ratio, interval: Some((low, high)), .. }) =
+            analysis.aa.get(&metric).map(|aa| aa.contrast)
+        else {
+            continue;
         };
-        variant.metrics.insert(metric, Comparison { median, values, contrast, p_adjusted, verdict });
+        if high < 1.0 || low > 1.0 {
+            warnings.push(Warning::ControlDiffers { metric: metric.name(), ratio, low, high });
+        }
     }
-}
-
-/// A difference needs both a small p after correction and an interval without 1; sameness an interval within the
-/// margin. A difference that is shown but lies within the margin is still a difference.
-fn judge(metric: Metric, contrast: &Contrast, p_adjusted: f64, settings: Settings) -> Verdict {
-    let margin = settings.margin;
-    let Some((low, high)) = contrast.interval else { return Verdict::NotShown };
-    let smaller = high < 1.0;
-    if p_adjusted <= settings.alpha() && (smaller || low > 1.0) {
-        return if smaller == metric.less_is_better() { Verdict::Better } else { Verdict::Worse };
+    for VariantAnalysis { name, runs, excluded, .. } in &analysis.variants {
+        let (variant, excluded, runs) = (name.clone(), *excluded, runs + excluded);
+        if excluded * 5 > runs {
+            warnings.push(Warning::ManyExcluded { variant, excluded, runs });
+        }
     }
-    let within = low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin;
-    if within { Verdict::Same } else { Verdict::NotShown }
-}
-
-fn warnings(results: &[RunResult], design: Design, aa: &BTreeMap<Metric, Aa>) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if !results.is_empty() && !design.can_decide() {
-        warnings.push(Warning::TooFewBlocks { blocks: design.blocks, variants: design.variants });
-    }
-    let p: Vec<f64> = aa.values().map(|aa| aa.contrast.p).collect();
-    for (metric, p) in aa.keys().zip(holm::adjust(&p)).filter(|(_, p)| *p <= ALPHA) {
-        warnings.push(Warning::ControlDiffers { metric: metric.name(), p });
-    }
-    let excluded = results.iter().filter(|r| r.excluded.is_some()).count();
-    if excluded * 5 > results.len() {
-        warnings.push(Warning::ManyExcluded { excluded, runs: results.len() });
-    }
-    let heaviest = results.iter().map(|r| r.harness_cpu).fold(0.0, f64::max);
+    let heaviest = most_harness_cpu(results);
     if heaviest > HARNESS_LIMIT {
         warnings.push(Warning::HarnessHeavy { percent: heaviest * 100.0 });
     }
     warnings
+}
+
+/// Once for all variants, or for each that has fewer blocks than others.
+fn few_blocks(analysis: &Analysis) -> Vec<Warning> {
+    let Analysis { comparisons, settings, .. } = analysis;
+    let contrast = |v: &VariantAnalysis| v.metrics.get(&settings.rule.minimize)?.contrast;
+    let compared: Vec<(&VariantAnalysis, Contrast)> =
+        analysis.variants.iter().filter_map(|v| Some((v, contrast(v)?))).collect();
+    let (able, unable): (Vec<_>, Vec<_>) =
+        compared.into_iter().partition(|(_, c)| c.can_decide(*comparisons, settings.alpha()));
+    match unable.iter().map(|(_, c)| c.blocks).max() {
+        Some(blocks) if able.is_empty() => vec![Warning::TooFewBlocks { blocks, comparisons: *comparisons }],
+        _ => unable
+            .into_iter()
+            .map(|(v, c)| Warning::VariantTooFewBlocks { variant: v.name.clone(), blocks: c.blocks })
+            .collect(),
+    }
 }
 
 #[cfg(test)]
@@ -314,7 +438,9 @@ pub(crate) mod tests {
         results
     }
 
-    pub(crate) const SETTINGS: Settings = Settings { margin: 0.03, seed: 1, looks: 1 };
+    pub(crate) fn settings() -> Settings {
+        Settings { rule: Rule::default(), seed: 1, looks: 1 }
+    }
 
     pub(crate) fn names(n: usize) -> Vec<String> {
         ["control", "a", "b", "c"].iter().take(n).map(ToString::to_string).collect()
@@ -322,7 +448,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_difference_is_found_and_sameness_is_shown() {
-        let analysis = analyze(&names(3), &runs(8, &[(1.0, 1.0), (0.6, 1.0), (1.0, 1.3)]), SETTINGS);
+        let analysis = analyze(&names(3), &runs(8, &[(1.0, 1.0), (0.6, 1.0), (1.0, 1.3)]), settings());
         let verdict = |v: usize, m| analysis.variants[v].metrics[&m].verdict;
         assert_eq!(verdict(0, Metric::PssEnd), Verdict::Control);
         assert_eq!(verdict(1, Metric::PssEnd), Verdict::Better);
@@ -336,9 +462,9 @@ pub(crate) mod tests {
 
     #[test]
     fn few_blocks_are_warned_of_and_show_nothing() {
-        let analysis = analyze(&names(2), &runs(3, &[(1.0, 1.0), (0.1, 1.0)]), SETTINGS);
+        let analysis = analyze(&names(2), &runs(3, &[(1.0, 1.0), (0.1, 1.0)]), settings());
         assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].verdict, Verdict::NotShown);
-        assert_eq!(analysis.warnings, [Warning::TooFewBlocks { blocks: 3, variants: 1 }]);
+        assert_eq!(analysis.warnings, [Warning::TooFewBlocks { blocks: 3, comparisons: 3 }]);
     }
 
     #[test]
@@ -347,18 +473,80 @@ pub(crate) mod tests {
         let bad = results.iter_mut().find(|r| r.slot.variant == 1).unwrap();
         bad.metrics.insert(Metric::PssEnd, 1e15);
         bad.excluded = Some(Exclusion::Dirty("3 messages lost".into()));
-        let analysis = analyze(&names(2), &results, SETTINGS);
+        let analysis = analyze(&names(2), &results, settings());
         assert_eq!((analysis.variants[1].runs, analysis.variants[1].excluded), (5, 1));
         assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].values.len(), 5);
     }
 
     #[test]
     fn a_control_that_differs_from_itself_is_warned_of() {
-        let mut results = runs(8, &[(1.0, 1.0), (1.0, 1.0)]);
-        for run in results.iter_mut().filter(|r| r.slot.replica == 1) {
-            run.metrics.entry(Metric::PssEnd).and_modify(|v| *v *= 1.5);
+        // Six blocks, the default: fewer sign flips than a correction over metrics could survive.
+        for blocks in [5, 6, 8] {
+            let mut results = runs(blocks, &[(1.0, 1.0), (1.0, 1.0)]);
+            for run in results.iter_mut().filter(|r| r.slot.replica == 1) {
+                run.metrics.entry(Metric::PssEnd).and_modify(|v| *v *= 1.5);
+            }
+            let warnings = analyze(&names(2), &results, settings()).warnings;
+            let differs = |w: &Warning| matches!(w, Warning::ControlDiffers { metric: "pss_end", .. });
+            assert!(warnings.iter().any(differs), "{blocks} blocks: {warnings:?}");
         }
-        let analysis = analyze(&names(2), &results, SETTINGS);
-        assert!(matches!(analysis.warnings[..], [Warning::ControlDiffers { metric: "pss_end", .. }]));
+    }
+
+    #[test]
+    fn only_the_metrics_of_the_rule_are_claimed_and_all_of_them_share_one_correction() {
+        let mut results = runs(6, &[(1.0, 1.0), (0.6, 1.0), (0.5, 1.0)]);
+        for run in &mut results {
+            run.metrics.insert(Metric::PssIdle, run.metrics[&Metric::PssEnd]);
+        }
+        let analysis = analyze(&names(3), &results, settings());
+        assert_eq!(analysis.comparisons, 6);
+        let of = |metric| &analysis.variants[2].metrics[&metric];
+        let smallest = 1.0 / 729.0;
+        assert_eq!(of(Metric::PssEnd).p_adjusted, Some(6.0 * smallest));
+        assert_eq!(of(Metric::PssEnd).verdict, Verdict::Better);
+        // The same figures, of which nothing is claimed.
+        assert_eq!(of(Metric::PssIdle).p_adjusted, Some(2.0 * smallest));
+        assert_eq!((of(Metric::PssIdle).verdict, of(Metric::PssIdle).bounds), (Verdict::Exploratory, None));
+        assert!(of(Metric::PssIdle).contrast.is_some_and(|c| c.interval.is_some()));
+    }
+
+    #[test]
+    fn the_bounds_that_are_held_against_the_margin_widen_with_the_variants() {
+        let same = (1.0, 1.0);
+        let worst = |variants: usize| {
+            let analysis = analyze(&names(variants), &runs(6, &[same; 4][..variants]), settings());
+            let cost = &analysis.variants[1].metrics[&Metric::P95];
+            (cost.worst(Metric::P95).unwrap(), cost.contrast.unwrap().interval.unwrap().1)
+        };
+        let (two, four) = (worst(3), worst(4));
+        assert_eq!(two.0, two.1, "two variants: the interval that is shown");
+        assert!(four.0 > four.1, "{four:?}");
+    }
+
+    #[test]
+    fn what_the_rule_asks_for_and_the_load_does_not_yield_is_warned_of() {
+        let rule = Rule { not_worse: vec![Metric::P99, Metric::P95, Metric::CpuPerUnit], ..Rule::default() };
+        let analysis =
+            analyze(&names(2), &runs(6, &[(1.0, 1.0), (0.5, 1.0)]), Settings { rule, ..settings() });
+        let named: Vec<_> =
+            analysis.warnings.iter().filter(|w| matches!(w, Warning::NotMeasured { .. })).cloned().collect();
+        let expected = ["p99", "cpu_per_unit"].map(|metric| Warning::NotMeasured { metric });
+        assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn blocks_that_count_are_counted_and_a_variant_with_many_runs_left_out_is_named() {
+        let mut results = runs(7, &[(1.0, 1.0), (0.5, 1.0), (0.5, 1.0)]);
+        let of_a = results.iter_mut().filter(|r| r.slot.variant == 1);
+        of_a.take(3).for_each(|run| run.excluded = Some(Exclusion::Died("SIGSEGV".into())));
+        let first = results.iter_mut().find(|r| r.slot.variant == 0).unwrap();
+        first.excluded = Some(Exclusion::Dirty("3 messages lost".into()));
+        let analysis = analyze(&names(3), &results, settings());
+        // Three of 28 runs altogether are not many.
+        let many = Warning::ManyExcluded { variant: "a".into(), excluded: 3, runs: 7 };
+        let few = Warning::VariantTooFewBlocks { variant: "a".into(), blocks: 4 };
+        assert_eq!(analysis.warnings, [few, many]);
+        assert_eq!((analysis.variants[1].excluded, analysis.variants[1].died), (3, 3));
+        assert_eq!(analysis.aa[&Metric::PssEnd].contrast.blocks, 6, "one block has one control");
     }
 }

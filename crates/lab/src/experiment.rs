@@ -78,9 +78,9 @@ pub fn conclude(
     looks: usize,
 ) -> (Analysis, Recommendation) {
     let names: Vec<String> = variants.iter().map(|v| v.name.clone()).collect();
-    let settings = Settings { margin: plan.rule.margin, seed: plan.design.seed, looks };
+    let settings = Settings { rule: plan.rule.clone(), seed: plan.design.seed, looks };
     let analysis = analyze(&names, results, settings);
-    let recommendation = recommend(&analysis, &plan.rule, plan.design.max_blocks);
+    let recommendation = recommend(&analysis, plan.design.max_blocks);
     (analysis, recommendation)
 }
 

@@ -186,6 +186,16 @@ impl Default for Rule {
     }
 }
 
+impl Rule {
+    /// The metrics that it looks at, each once: what is to be small, then what must not get worse.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        let mut seen = BTreeSet::new();
+        let all = std::iter::once(self.minimize).chain(self.not_worse.iter().copied());
+        all.filter(|metric| seen.insert(*metric)).collect()
+    }
+}
+
 /// Why a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {

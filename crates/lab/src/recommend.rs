@@ -3,8 +3,7 @@
 
 use crate::analysis::{Analysis, Comparison, VariantAnalysis, Verdict};
 use crate::metric::Metric;
-use crate::plan::Rule;
-use unbloat_stats::contrast::{Block, contrast};
+use unbloat_stats::contrast::{Block, contrast, margin_alpha};
 use unbloat_stats::power::Design;
 
 /// The answer.
@@ -22,6 +21,8 @@ pub enum Recommendation {
     Keep {
         /// What would have been seen with 80 % probability.
         detectable: Option<f64>,
+        /// The variant with the least of what is to be small, if one is shown to have less, and what speaks against it.
+        smaller: Option<(usize, Objection)>,
     },
     /// No block has both the control and a variant that count.
     NoData,
@@ -29,93 +30,144 @@ pub enum Recommendation {
     NeedBlocks {
         /// Index of the variant.
         variant: usize,
-        /// What is undecided.
+        /// What is undecided; of several metrics the one that needs most.
         metric: Metric,
-        /// Blocks to add, all in all; `None`: more than the plan allows.
-        more: Option<usize>,
+        /// Blocks to add, all in all.
+        more: More,
     },
 }
 
-/// What keeps a variant from being recommended, the strongest objection first.
+/// What speaks against a variant for certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objection {
+    /// It is shown to be worse in this metric, by more than the margin as far as is known.
+    Costs(Metric),
+    /// None of its runs yields this metric, though the control's do.
+    NotMeasured(Metric),
+    /// Its server ended by itself in so many runs.
+    Died(usize),
+}
+
+/// Blocks that would decide, in rising order of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum More {
+    /// About so many more, if noise and estimate stay as they are.
+    Blocks(usize),
+    /// More than the plan allows.
+    BeyondLimit,
+    /// No number: as it is estimated, the cost is larger than the margin.
+    NoUse,
+}
+
+/// What keeps a variant from being recommended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Standing {
     /// Passes the rule.
     Passes,
-    /// A metric of the rule is not decided; with its spread over blocks.
-    Undecided(Metric, Option<f64>),
-    /// Fails for certain.
-    Fails,
+    /// A metric of the rule is not decided.
+    Undecided(Metric, More),
+    /// Is shown to be better where it matters, but not without this.
+    Rejected(Objection),
+    /// Is not shown to be better, nor does it look so.
+    NoBetter,
 }
 
 /// Applies the rule. `max_blocks` bounds what is asked for.
 #[must_use]
-pub fn recommend(analysis: &Analysis, rule: &Rule, max_blocks: usize) -> Recommendation {
-    let compared = |v: &VariantAnalysis| v.metrics.get(&rule.minimize).is_some_and(|c| c.contrast.is_some());
+pub fn recommend(analysis: &Analysis, max_blocks: usize) -> Recommendation {
+    let minimize = analysis.settings.rule.minimize;
+    let compared = |v: &VariantAnalysis| v.metrics.get(&minimize).is_some_and(|c| c.contrast.is_some());
     if !analysis.variants.iter().any(compared) {
         return Recommendation::NoData;
     }
-    let standings: Vec<Standing> = analysis.variants.iter().map(|v| standing(v, analysis, rule)).collect();
+    let standings: Vec<Standing> =
+        analysis.variants.iter().map(|v| standing(v, analysis, max_blocks)).collect();
     let least = |wanted: fn(&Standing) -> bool| {
         let candidates = (1..analysis.variants.len()).filter(|&i| wanted(&standings[i]));
-        candidates.min_by(|&a, &b| ratio(analysis, a, rule).total_cmp(&ratio(analysis, b, rule)))
+        candidates.min_by(|&a, &b| ratio(analysis, a).total_cmp(&ratio(analysis, b)))
     };
     if let Some(variant) = least(|s| *s == Standing::Passes) {
         let rivals =
             (1..analysis.variants.len()).filter(|&i| i != variant && standings[i] == Standing::Passes);
-        let ties = rivals.filter(|&i| !told_apart(analysis, variant, i, rule.minimize)).collect();
+        let ties = rivals.filter(|&i| !told_apart(analysis, variant, i, minimize)).collect();
         return Recommendation::Use { variant, ties };
     }
     let undecided = least(|s| matches!(s, Standing::Undecided(..)));
-    if let Some((variant, Standing::Undecided(metric, log_sd))) = undecided.map(|i| (i, standings[i])) {
-        let more = blocks_needed(analysis, rule, log_sd, max_blocks);
+    if let Some((variant, Standing::Undecided(metric, more))) = undecided.map(|i| (i, standings[i])) {
         return Recommendation::NeedBlocks { variant, metric, more };
     }
-    let aa = analysis.aa.get(&rule.minimize);
-    Recommendation::Keep { detectable: aa.and_then(|aa| aa.minimum_detectable_ratio) }
+    let rejected = least(|s| matches!(s, Standing::Rejected(_)));
+    let smaller = rejected.and_then(|i| match standings[i] {
+        Standing::Rejected(objection) => Some((i, objection)),
+        _ => None,
+    });
+    let aa = analysis.aa.get(&minimize);
+    Recommendation::Keep { detectable: aa.and_then(|aa| aa.minimum_detectable_ratio), smaller }
 }
 
-fn standing(variant: &VariantAnalysis, analysis: &Analysis, rule: &Rule) -> Standing {
-    let Some(gain) = variant.metrics.get(&rule.minimize) else { return Standing::Fails };
-    let spread = |c: &Comparison| c.contrast.and_then(|c| c.log_sd);
-    // Only what the load measures at all can be asked for.
+fn standing(variant: &VariantAnalysis, analysis: &Analysis, max_blocks: usize) -> Standing {
+    let rule = &analysis.settings.rule;
+    let Some(gain) = variant.metrics.get(&rule.minimize) else { return Standing::NoBetter };
+    let is_shown = gain.verdict == Verdict::Better;
+    // It may be better, but by less than the experiment can see: worth more blocks only if it looks better.
+    if !is_shown && !(gain.verdict == Verdict::NotShown && looks_better(gain, analysis)) {
+        return Standing::NoBetter;
+    }
+    let undecided = |metric, of: &Comparison| {
+        Standing::Undecided(metric, blocks_needed(analysis, metric, of, max_blocks))
+    };
+    let mut standings = vec![if is_shown { Standing::Passes } else { undecided(rule.minimize, gain) }];
+    if variant.died > 0 {
+        standings.push(Standing::Rejected(Objection::Died(variant.died)));
+    }
+    // Only what the load measures at all can be asked for; what it does not is warned of.
     let asked = rule.not_worse.iter().filter(|m| analysis.variants[0].metrics.contains_key(m));
-    let costs: Vec<Standing> = asked
-        .map(|&metric| match variant.metrics.get(&metric) {
-            None => Standing::Fails,
-            Some(cost) => match (cost.verdict, cost.worst(metric)) {
-                (Verdict::Better | Verdict::Same, _) => Standing::Passes,
-                (_, Some(worst)) if worst <= 1.0 + rule.margin => Standing::Passes,
-                (Verdict::Worse, _) => Standing::Fails,
-                _ => Standing::Undecided(metric, spread(cost)),
-            },
-        })
-        .collect();
-    if costs.contains(&Standing::Fails) {
-        return Standing::Fails;
+    standings.extend(asked.map(|&metric| match variant.metrics.get(&metric) {
+        None => Standing::Rejected(Objection::NotMeasured(metric)),
+        Some(cost) if costs_nothing(cost, metric, analysis) => Standing::Passes,
+        Some(cost) if cost.verdict == Verdict::Worse && factor_worse(cost, metric) > 1.0 + rule.margin => {
+            Standing::Rejected(Objection::Costs(metric))
+        }
+        Some(cost) => undecided(metric, cost),
+    }));
+    hardest(standings, is_shown)
+}
+
+/// The strongest objection.
+fn hardest(standings: Vec<Standing>, is_shown: bool) -> Standing {
+    let order = |s: &Standing| match s {
+        Standing::Passes => (0, More::Blocks(0)),
+        Standing::Undecided(_, more) => (1, *more),
+        Standing::Rejected(_) | Standing::NoBetter => (2, More::NoUse),
+    };
+    match standings.into_iter().max_by_key(order).unwrap_or(Standing::NoBetter) {
+        Standing::Rejected(_) if !is_shown => Standing::NoBetter,
+        hardest => hardest,
     }
-    let undecided = costs.into_iter().find(|s| *s != Standing::Passes);
-    match gain.verdict {
-        Verdict::Better => undecided.unwrap_or(Standing::Passes),
-        // It may be better, but by less than the experiment can see: worth more blocks only if it looks better.
-        Verdict::NotShown if looks_better(gain, rule) => Standing::Undecided(rule.minimize, spread(gain)),
-        _ => Standing::Fails,
-    }
+}
+
+/// Shown to be within the margin, or better.
+fn costs_nothing(cost: &Comparison, metric: Metric, analysis: &Analysis) -> bool {
+    let within = |worst| worst <= 1.0 + analysis.settings.rule.margin;
+    matches!(cost.verdict, Verdict::Better | Verdict::Same) || cost.worst(metric).is_some_and(within)
+}
+
+/// The estimate, turned so that above 1 is worse.
+fn factor_worse(comparison: &Comparison, metric: Metric) -> f64 {
+    let ratio = comparison.contrast.map_or(1.0, |c| c.ratio);
+    if metric.less_is_better() { ratio } else { 1.0 / ratio }
 }
 
 /// Better by more than the margin, if the estimate is right.
-fn looks_better(gain: &Comparison, rule: &Rule) -> bool {
-    let factor = 1.0 + rule.margin;
-    gain.contrast.is_some_and(|c| match rule.minimize.less_is_better() {
-        true => c.ratio < 1.0 / factor,
-        false => c.ratio > factor,
-    })
+fn looks_better(gain: &Comparison, analysis: &Analysis) -> bool {
+    let rule = &analysis.settings.rule;
+    factor_worse(gain, rule.minimize) < 1.0 / (1.0 + rule.margin)
 }
 
 /// How much is left of what is to be small, compared with the control.
-fn ratio(analysis: &Analysis, variant: usize, rule: &Rule) -> f64 {
-    let contrast = analysis.variants[variant].metrics.get(&rule.minimize).and_then(|c| c.contrast);
-    let ratio = contrast.map_or(f64::INFINITY, |c| c.ratio);
-    if rule.minimize.less_is_better() { ratio } else { 1.0 / ratio }
+fn ratio(analysis: &Analysis, variant: usize) -> f64 {
+    let metric = analysis.settings.rule.minimize;
+    analysis.variants[variant].metrics.get(&metric).map_or(f64::INFINITY, |c| factor_worse(c, metric))
 }
 
 fn told_apart(analysis: &Analysis, a: usize, b: usize, metric: Metric) -> bool {
@@ -132,27 +184,43 @@ fn told_apart(analysis: &Analysis, a: usize, b: usize, metric: Metric) -> bool {
     interval.is_some_and(|(low, high)| high < 1.0 || low > 1.0)
 }
 
-fn blocks_needed(analysis: &Analysis, rule: &Rule, log_sd: Option<f64>, max_blocks: usize) -> Option<usize> {
-    let (variants, alpha) = (analysis.variants.len().saturating_sub(1), analysis.settings.alpha());
-    let fewest = (1..=max_blocks).find(|&blocks| Design { blocks, variants, alpha }.can_decide())?;
-    let for_margin = match log_sd {
-        Some(log_sd) => Design::blocks_for_margin(log_sd, 1.0 + rule.margin, alpha, max_blocks)?,
-        None => fewest,
+/// Blocks until the interval that decides is narrow enough, if estimate and spread stay what they are.
+fn blocks_needed(analysis: &Analysis, metric: Metric, of: &Comparison, max_blocks: usize) -> More {
+    let (alpha, comparisons) = (analysis.settings.alpha(), analysis.comparisons.max(1));
+    let Some(contrast) = of.contrast else { return More::BeyondLimit };
+    let fewest = (1..=max_blocks).find(|&blocks| Design { blocks, comparisons, alpha }.can_decide());
+    let (room, level) = if metric == analysis.settings.rule.minimize {
+        (contrast.ratio.ln().abs(), alpha / comparisons as f64)
+    } else {
+        let margin = 1.0 + analysis.settings.rule.margin;
+        let variants = analysis.variants.len().saturating_sub(1);
+        (margin.ln() - factor_worse(of, metric).ln(), margin_alpha(alpha, variants))
+    };
+    let enough = match (contrast.interval, contrast.log_sd) {
+        (Some(_), _) if room <= 0.0 => return More::NoUse,
+        (Some(_), Some(log_sd)) => Design::blocks_for_half_width(log_sd, room, level, max_blocks),
+        // Too few to estimate anything: the fewest that can decide.
+        _ => fewest,
     };
     // One more at least: what was undecided with these blocks may be decided with the next.
-    Some(fewest.max(for_margin).saturating_sub(analysis.blocks).max(1))
-        .filter(|more| analysis.blocks + more <= max_blocks)
+    let more = fewest.zip(enough).map(|(a, b)| a.max(b).saturating_sub(contrast.blocks).max(1));
+    more.filter(|more| analysis.blocks + more <= max_blocks).map_or(More::BeyondLimit, More::Blocks)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::analysis::analyze;
-    use crate::analysis::tests::{SETTINGS, names, runs};
+    use crate::analysis::tests::{names, runs, settings};
+    use crate::result::{Exclusion, RunResult};
+
+    fn of(variants: usize, results: &[RunResult]) -> Recommendation {
+        recommend(&analyze(&names(variants), results, settings()), 20)
+    }
 
     fn answer(blocks: usize, effects: &[(f64, f64)]) -> Recommendation {
-        let analysis = analyze(&names(effects.len()), &runs(blocks, effects), SETTINGS);
-        recommend(&analysis, &Rule::default(), 20)
+        of(effects.len(), &runs(blocks, effects))
     }
 
     #[test]
@@ -170,12 +238,17 @@ mod tests {
     #[test]
     fn identical_variants_recommend_nothing() {
         let answer = answer(8, &[(1.0, 1.0), (1.0, 1.0)]);
-        assert!(matches!(answer, Recommendation::Keep { detectable: Some(_) }), "{answer:?}");
+        assert!(matches!(answer, Recommendation::Keep { detectable: Some(_), smaller: None }), "{answer:?}");
     }
 
     #[test]
     fn a_slowdown_is_not_bought() {
-        assert!(matches!(answer(8, &[(1.0, 1.0), (0.5, 1.2)]), Recommendation::Keep { .. }));
+        // And the smaller one of the two that cost is named, with what it costs.
+        let answer = answer(8, &[(1.0, 1.0), (0.7, 1.2), (0.5, 1.2)]);
+        let Recommendation::Keep { smaller: Some((2, Objection::Costs(metric))), .. } = answer else {
+            panic!("{answer:?}")
+        };
+        assert!([Metric::P95, Metric::Throughput].contains(&metric));
     }
 
     #[test]
@@ -186,6 +259,49 @@ mod tests {
     #[test]
     fn too_few_blocks_ask_for_more() {
         let answer = answer(3, &[(1.0, 1.0), (0.5, 1.0)]);
-        assert!(matches!(answer, Recommendation::NeedBlocks { variant: 1, more: Some(2), .. }), "{answer:?}");
+        assert!(
+            matches!(answer, Recommendation::NeedBlocks { variant: 1, more: More::Blocks(2), .. }),
+            "{answer:?}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_dies_is_not_recommended() {
+        let mut results = runs(8, &[(1.0, 1.0), (0.7, 1.0), (0.5, 1.0)]);
+        let of_b = results.iter_mut().find(|r| r.slot.variant == 2).unwrap();
+        of_b.excluded = Some(Exclusion::Died("SIGSEGV".into()));
+        assert_eq!(of(3, &results), Recommendation::Use { variant: 1, ties: vec![] });
+        for run in results.iter_mut().filter(|r| r.slot.variant == 1 && r.slot.block < 2) {
+            run.excluded = Some(Exclusion::Died("SIGSEGV".into()));
+        }
+        let answer = of(3, &results);
+        let smallest = Some((2, Objection::Died(1)));
+        assert!(matches!(answer, Recommendation::Keep { smaller, .. } if smaller == smallest), "{answer:?}");
+    }
+
+    /// Runs whose p95 is `cost` times the control's, up and down by `noise` from block to block.
+    fn noisy_latency(blocks: usize, cost: f64, noise: f64) -> Vec<RunResult> {
+        let mut results = runs(blocks, &[(1.0, 1.0), (0.5, 1.0)]);
+        for run in results.iter_mut().filter(|r| r.slot.variant == 1) {
+            let factor = cost * if run.slot.block % 2 == 0 { 1.0 + noise } else { 1.0 / (1.0 + noise) };
+            run.metrics.entry(Metric::P95).and_modify(|v| *v *= factor);
+        }
+        results
+    }
+
+    fn needed(blocks: usize, cost: f64, noise: f64) -> More {
+        match of(2, &noisy_latency(blocks, cost, noise)) {
+            Recommendation::NeedBlocks { variant: 1, metric: Metric::P95, more } => more,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_needed_depends_on_the_estimate() {
+        // The nearer the estimate is to the margin, the more blocks it takes to tell.
+        let (far, near) = (needed(6, 0.99, 0.05), needed(6, 1.0, 0.05));
+        assert!(matches!((far, near), (More::Blocks(a), More::Blocks(b)) if a < b), "{far:?} {near:?}");
+        assert_eq!(needed(6, 1.02, 0.05), More::BeyondLimit);
+        assert_eq!(needed(6, 1.08, 0.10), More::NoUse, "a cost beyond the margin is not argued away");
     }
 }

@@ -1,9 +1,12 @@
 //! Two experiments beside each other: every variant that both have, the second experiment's runs against the first's.
 //!
 //! Runs of two experiments are not paired: whatever else changed between them, the machine's mood included, is in the ratio.
+//! Within an experiment the control's two runs of a block share what the block has in common, so that they are one
+//! figure, their geometric mean, where the interval supposes independent ones.
 
 use crate::file::Stored;
 use crate::metric::Metric;
+use crate::result::RunResult;
 use std::collections::BTreeMap;
 use unbloat_stats::median::median;
 use unbloat_stats::power::ALPHA;
@@ -67,7 +70,7 @@ pub fn versus(first: &Stored, second: &Stored) -> Versus {
     Versus { shared: shared.collect(), alone, differences: differences(first, second) }
 }
 
-fn counting(stored: &Stored, variant: usize) -> impl Iterator<Item = &crate::result::RunResult> {
+fn counting(stored: &Stored, variant: usize) -> impl Iterator<Item = &RunResult> {
     let runs = stored.runs.iter().map(|(_, result)| result);
     runs.filter(move |result| result.counts_for(variant))
 }
@@ -76,12 +79,23 @@ fn runs(stored: &Stored, variant: usize) -> usize {
     counting(stored, variant).count()
 }
 
-fn values(stored: &Stored, variant: usize, metric: Metric) -> Vec<f64> {
-    counting(stored, variant).filter_map(|result| result.metrics.get(&metric).copied()).collect()
+/// Of each run, with its block.
+fn values(stored: &Stored, variant: usize, metric: Metric) -> Vec<(usize, f64)> {
+    let value = |result: &RunResult| Some((result.slot.block, result.metrics.get(&metric).copied()?));
+    counting(stored, variant).filter_map(value).collect()
 }
 
-fn change(first: &[f64], second: &[f64]) -> Option<Change> {
-    Some(Change { first: median(first)?, second: median(second)?, change: unpaired(first, second, ALPHA)? })
+fn change(first: &[(usize, f64)], second: &[(usize, f64)]) -> Option<Change> {
+    let of_runs = |values: &[(usize, f64)]| median(&values.iter().map(|v| v.1).collect::<Vec<_>>());
+    let change = unpaired(&of_blocks(first), &of_blocks(second), ALPHA)?;
+    Some(Change { first: of_runs(first)?, second: of_runs(second)?, change })
+}
+
+/// The geometric mean of each block's runs.
+fn of_blocks(values: &[(usize, f64)]) -> Vec<f64> {
+    let mut blocks: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    values.iter().for_each(|&(block, value)| blocks.entry(block).or_default().push(value.ln()));
+    blocks.into_values().map(|logs| (logs.iter().sum::<f64>() / logs.len() as f64).exp()).collect()
 }
 
 fn differences(first: &Stored, second: &Stored) -> Vec<(String, String, String)> {
@@ -135,5 +149,18 @@ mod tests {
         assert!((change.ratio - 1.0).abs() < 0.1 && change.interval.is_some(), "{change:?}");
         assert_eq!(found.alone, ["arenas=2", "lean"]);
         assert_eq!(found.differences, []);
+    }
+
+    #[test]
+    fn two_runs_of_a_block_are_one_figure() {
+        let block = |i: usize| [1.0, 1.4, 0.8, 1.1, 0.7, 1.2][i];
+        let once = |factor: f64| (0..6).map(|i| (i, block(i) * factor)).collect::<Vec<_>>();
+        // The same blocks with each run made twice: nothing new is known.
+        let twice: Vec<_> = once(1.0).into_iter().flat_map(|value| [value, value]).collect();
+        let (other, expected) = (once(1.3), change(&once(1.0), &once(1.3)).unwrap().change);
+        let (low, high) = change(&twice, &other).unwrap().change.interval.unwrap();
+        let (expected_low, expected_high) = expected.interval.unwrap();
+        assert!((low - expected_low).abs() < 1e-9 && (high - expected_high).abs() < 1e-9);
+        assert!((of_blocks(&[(3, 2.0), (3, 8.0), (5, 7.0)])[0] - 4.0).abs() < 1e-12);
     }
 }

@@ -7,27 +7,27 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// The chance of showing an effect of the minimum detectable size.
 pub const POWER: f64 = 0.8;
-/// The chance of calling any variant different by mistake.
+/// The chance of calling anything different by mistake in a whole experiment.
 pub const ALPHA: f64 = 0.05;
 
 /// The size of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Design {
-    /// Blocks.
+    /// Blocks that count.
     pub blocks: usize,
-    /// Variants that are compared with the control.
-    pub variants: usize,
-    /// The chance of calling any variant different by mistake that one look at the data may take: [`ALPHA`], divided by
+    /// Comparisons that are corrected together: variants × metrics that the rule looks at.
+    pub comparisons: usize,
+    /// The chance of calling anything different by mistake that one look at the data may take: [`ALPHA`], divided by
     /// the number of looks.
     pub alpha: f64,
 }
 
 impl Design {
-    /// The smallest corrected p value that this many blocks can yield: two of 3^blocks relabelings (the observed one
-    /// and, at best, its mirror image), times the variants.
+    /// The smallest corrected p value that this many blocks with two controls can yield: one of 3^blocks relabelings,
+    /// times the comparisons.
     #[must_use]
     pub fn smallest_p(self) -> f64 {
-        (2.0 * 3f64.powi(-(self.blocks as i32)) * self.variants as f64).min(1.0)
+        (self.comparisons as f64 / self.relabelings()).min(1.0)
     }
 
     /// Whether any effect, however large, could be called significant.
@@ -37,25 +37,40 @@ impl Design {
     }
 
     /// The ratio above 1 (its inverse below 1) that is shown with probability [`POWER`], when the log ratio of the
-    /// two controls has standard deviation `aa_log_sd`. `None` when the blocks cannot decide at all.
+    /// two controls has the standard deviation `aa_log_sd`, estimated from as many blocks, and the variant is as noisy
+    /// as the control. `None` when the blocks cannot decide at all.
     #[must_use]
     pub fn minimum_detectable_ratio(self, aa_log_sd: f64) -> Option<f64> {
-        self.can_decide().then(|| {
-            let degrees = (self.blocks - 1) as f64;
-            let level = self.alpha / self.variants.max(1) as f64;
-            let quantiles = t_quantile(degrees, 1.0 - level / 2.0) + t_quantile(degrees, POWER);
-            (quantiles * contrast_sd(aa_log_sd) / (self.blocks as f64).sqrt()).exp()
+        let errors = self.can_decide().then(|| self.detectable_errors())?;
+        Some((errors * contrast_sd(aa_log_sd) / (self.blocks as f64).sqrt()).exp())
+    }
+
+    /// The same in standard errors, as the A/A runs estimate them.
+    ///
+    /// Two things must hold: p at the level that the smallest of Holm's family has to reach, where Student's t is what
+    /// asks for most, and an interval without 1, whose resampled quantiles scatter around t's, more so with few blocks
+    /// (the allowance for that is what makes the simulations come out).
+    fn detectable_errors(self) -> f64 {
+        let degrees = (self.blocks - 1) as f64;
+        let quantile = |level: f64| t_quantile(degrees, 1.0 - level / 2.0);
+        let for_p = quantile(self.alpha / self.comparisons.max(1) as f64);
+        let for_interval = quantile(self.alpha) * (1.0 + 1.5 / degrees);
+        exceeded(for_p.max(for_interval), degrees)
+    }
+
+    /// Blocks that are needed, all in all, for an interval (which misses with probability `alpha`) whose ends lie
+    /// `half_width` from its middle, as a logarithm; at most `limit`.
+    #[must_use]
+    pub fn blocks_for_half_width(log_sd: f64, half_width: f64, alpha: f64, limit: usize) -> Option<usize> {
+        (crate::contrast::MIN_BLOCKS..=limit).find(|&blocks| {
+            let quantile = t_quantile((blocks - 1) as f64, 1.0 - alpha / 2.0);
+            quantile * log_sd / (blocks as f64).sqrt() <= half_width
         })
     }
 
-    /// Blocks that are needed, all in all, for an interval (which misses with probability `alpha`) whose ends lie a factor `margin` (for example 1.03) from
-    /// its middle, at most `limit`.
-    #[must_use]
-    pub fn blocks_for_margin(log_sd: f64, margin: f64, alpha: f64, limit: usize) -> Option<usize> {
-        (crate::contrast::MIN_BLOCKS..=limit).find(|&blocks| {
-            let half = t_quantile((blocks - 1) as f64, 1.0 - alpha / 2.0) * log_sd / (blocks as f64).sqrt();
-            half <= margin.ln()
-        })
+    /// Of blocks with two controls; of more than thirty, so many that it does not matter.
+    fn relabelings(self) -> f64 {
+        3f64.powi(i32::try_from(self.blocks.min(30)).unwrap_or(30))
     }
 }
 
@@ -63,6 +78,19 @@ impl Design {
 /// other: with the same noise σ on every run these are σ·√(3/2) and σ·√2.
 fn contrast_sd(aa_log_sd: f64) -> f64 {
     aa_log_sd * 0.75f64.sqrt()
+}
+
+/// The effect `k`, in standard errors as the A/A runs estimate them, whose t exceeds `quantile` with probability [`POWER`].
+///
+/// It does when `(Z + k·S) / S' > q`, where `Z` is the estimate's error and `S` and `S'` are what the A/A runs and the
+/// variant's own make of the same spread, each with as many degrees of freedom. By the delta method `Z + k·S − q·S'` has
+/// the variance 1 + (k² + q²) / 2·degrees. That it comes out is tested in `tests/calibration.rs`.
+fn exceeded(quantile: f64, degrees: f64) -> f64 {
+    let power = t_quantile(degrees, POWER);
+    // k stands on both sides; the iteration contracts.
+    (0..50).fold(quantile, |k, _| {
+        quantile + power * (1.0 + (k * k + quantile * quantile) / (2.0 * degrees)).sqrt()
+    })
 }
 
 fn t_quantile(degrees: f64, p: f64) -> f64 {
@@ -73,27 +101,36 @@ fn t_quantile(degrees: f64, p: f64) -> f64 {
 mod tests {
     use super::{ALPHA, Design};
 
+    fn design(blocks: usize, comparisons: usize) -> Design {
+        Design { blocks, comparisons, alpha: ALPHA }
+    }
+
     #[test]
     fn four_blocks_can_show_nothing_and_five_can() {
-        assert!(!Design { blocks: 4, variants: 1, alpha: ALPHA }.can_decide());
-        assert!(Design { blocks: 5, variants: 5, alpha: ALPHA }.can_decide());
-        assert!(!Design { blocks: 5, variants: 7, alpha: ALPHA }.can_decide());
-        assert!(Design { blocks: 6, variants: 12, alpha: ALPHA }.can_decide());
-        assert_eq!(Design { blocks: 4, variants: 1, alpha: ALPHA }.minimum_detectable_ratio(0.1), None);
+        assert!(!design(4, 1).can_decide());
+        assert!(design(5, 12).can_decide());
+        assert!(!design(5, 13).can_decide());
+        assert!(design(6, 36).can_decide());
+        assert!(!design(6, 37).can_decide());
+        assert_eq!(design(4, 1).minimum_detectable_ratio(0.1), None);
     }
 
     #[test]
-    fn more_blocks_show_smaller_effects() {
-        let ratio = |blocks| Design { blocks, variants: 4, alpha: ALPHA }.minimum_detectable_ratio(0.07);
-        assert!(ratio(12) < ratio(8) && ratio(8) < ratio(6));
+    fn more_blocks_and_fewer_comparisons_show_smaller_effects() {
+        let ratio = |blocks, comparisons| design(blocks, comparisons).minimum_detectable_ratio(0.07);
+        assert!(ratio(12, 4) < ratio(8, 4) && ratio(8, 4) < ratio(6, 4));
+        assert!(ratio(6, 3) < ratio(6, 15));
+        // So many that the relabelings cannot be counted one by one any more.
+        assert!(ratio(900, 4).is_some_and(|r| r < 1.02));
     }
 
     #[test]
-    fn blocks_for_a_margin() {
+    fn blocks_for_an_interval() {
         // 1 % noise and a 3 % margin: the fewest that give an interval. 10 % noise: about 45 (1.96² × (10/3)² ≈ 43).
-        assert_eq!(Design::blocks_for_margin(0.01, 1.03, ALPHA, 100), Some(5));
-        let needed = Design::blocks_for_margin(0.10, 1.03, ALPHA, 100);
-        assert!(needed.is_some_and(|n| (43..50).contains(&n)), "{needed:?}");
-        assert_eq!(Design::blocks_for_margin(0.10, 1.03, ALPHA, 20), None);
+        let needed = |log_sd, limit| Design::blocks_for_half_width(log_sd, 1.03f64.ln(), ALPHA, limit);
+        assert_eq!(needed(0.01, 100), Some(5));
+        assert!(needed(0.10, 100).is_some_and(|n| (43..50).contains(&n)), "{:?}", needed(0.10, 100));
+        assert_eq!(needed(0.10, 20), None);
+        assert_eq!(Design::blocks_for_half_width(0.01, -0.01, ALPHA, 100), None);
     }
 }

@@ -49,6 +49,11 @@ impl Owned {
         Owned { plan, variants, results, analysis, recommendation }
     }
 
+    /// Again, after the runs were changed.
+    pub(super) fn conclude(&mut self) {
+        (self.analysis, self.recommendation) = conclude(&self.plan, &self.variants, &self.results, 1);
+    }
+
     pub(super) fn experiment(&self) -> Experiment<'_> {
         Experiment {
             plan: &self.plan,

@@ -9,7 +9,7 @@ use unbloat_lab::result::most_harness_cpu;
 /// Renders the document.
 #[must_use]
 pub fn document(experiment: &Experiment) -> Value {
-    let Analysis { variants, aa, blocks, warnings, settings } = experiment.analysis;
+    let Analysis { variants, aa, blocks, comparisons, warnings, settings } = experiment.analysis;
     let recommended = sentence::recommended(experiment);
     let deploy: Vec<Value> = super::text::deploy(experiment)
         .into_iter()
@@ -21,7 +21,8 @@ pub fn document(experiment: &Experiment) -> Value {
         "blocks": blocks,
         "looks": settings.looks,
         "alpha": settings.alpha(),
-        "margin": settings.margin,
+        "margin": settings.rule.margin,
+        "comparisons": comparisons,
         "harness_cpu": most_harness_cpu(experiment.results),
         "control": experiment.variants.first().map(|v| v.name.as_str()),
         "variants": variants.iter().map(variant).collect::<Vec<_>>(),
@@ -46,12 +47,12 @@ fn variant(variant: &VariantAnalysis) -> Value {
         "name": variant.name,
         "runs": variant.runs,
         "excluded": variant.excluded,
-        "metrics": per_metric(variant.metrics.iter().map(|(metric, comparison)| (*metric, compared(comparison)))),
+        "metrics": per_metric(variant.metrics.iter().map(|(metric, comparison)| (*metric, compared(*metric, comparison)))),
     })
 }
 
 /// Absent: not known. A ratio needs a block with both; an interval needs five.
-fn compared(comparison: &Comparison) -> Value {
+fn compared(metric: Metric, comparison: &Comparison) -> Value {
     let interval = comparison.contrast.and_then(|c| c.interval);
     let mut fields = Map::from_iter([
         ("median".to_owned(), json!(comparison.median)),
@@ -63,6 +64,7 @@ fn compared(comparison: &Comparison) -> Value {
         ("ratio_low", interval.map(|i| i.0)),
         ("ratio_high", interval.map(|i| i.1)),
         ("p_adjusted", comparison.p_adjusted),
+        ("worst", comparison.worst(metric)),
     ];
     fields.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))));
     Value::Object(fields)

@@ -36,12 +36,7 @@ pub(super) fn size(experiment: &Experiment) -> String {
 
 /// The answer in a few words, and why.
 pub(super) fn answer(experiment: &Experiment) -> (String, String) {
-    let headline = match (experiment.recommendation, sentence::recommended(experiment)) {
-        (Recommendation::Use { .. }, Some(name)) => format!("Use {name}"),
-        (Recommendation::Keep { .. }, Some(name)) => format!("Keep {name}: no difference shown"),
-        _ => "Not decided".to_owned(),
-    };
-    (headline, sentence::reason(experiment))
+    (sentence::headline(experiment), sentence::reason(experiment))
 }
 
 /// What to put where, if anything is to be deployed.
@@ -81,9 +76,14 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
         let cells: String = columns.iter().map(|&metric| cell(variant, metric, style)).collect();
         let _ = writeln!(out, "{}", cells.trim_end());
     }
-    let legend = "the control in its units, the others relative to it (1.00× is the same); ✓ better, ✗ worse, = the same \
-                  within the margin: shown. Without a mark: neither a difference nor its absence is shown.";
-    out.push_str(&style.paint(Ink::Dim, &wrap(legend, style.width, 2)));
+    let claimed: Vec<&str> = experiment.plan.rule.metrics().into_iter().map(short).collect();
+    let legend = format!(
+        "the control in its units, the others relative to it (1.00× is the same). Of {}, which the rule looks at: ✓ better, \
+         ✗ worse, = the same within the margin: shown; without a mark neither a difference nor its absence is shown. Of the \
+         others nothing is claimed.",
+        claimed.join(", ")
+    );
+    out.push_str(&style.paint(Ink::Dim, &wrap(&legend, style.width, 2)));
 }
 
 /// Eleven columns and a mark.
@@ -93,7 +93,7 @@ fn cell(variant: &VariantAnalysis, metric: Metric, style: &Style) -> String {
         Verdict::Better => ('✓', Ink::Green),
         Verdict::Worse => ('✗', Ink::Red),
         Verdict::Same => ('=', Ink::None),
-        Verdict::Control | Verdict::NotShown => (' ', Ink::None),
+        Verdict::Control | Verdict::NotShown | Verdict::Exploratory => (' ', Ink::None),
     };
     style.paint(ink, &format!("  {:>9}{mark}", figure(metric, comparison)))
 }
@@ -110,7 +110,7 @@ fn figure(metric: Metric, comparison: &Comparison) -> String {
 fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
     let rule = &experiment.plan.rule;
     let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "HOW SURE"));
-    for metric in std::iter::once(rule.minimize).chain(rule.not_worse.iter().copied()) {
+    for metric in rule.metrics() {
         let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
         let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", words(metric));
         for variant in experiment.analysis.variants.iter().skip(1) {
@@ -118,7 +118,9 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
             let (Some(ratio), Some(p)) = (sentence::contrast(comparison), comparison.p_adjusted) else {
                 continue;
             };
-            let _ = writeln!(out, "    {:20} {ratio:22} p = {p:.3}", variant.name);
+            let worst = sentence::at_most(comparison, metric).filter(|_| metric != rule.minimize);
+            let worst = worst.map_or(String::new(), |worst| format!("  {worst}"));
+            let _ = writeln!(out, "    {:20} {ratio:22} p = {p:.3}{worst}", variant.name);
         }
         if let Some(aa) = experiment.analysis.aa.get(&metric) {
             let seen = aa
@@ -131,6 +133,17 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
             );
         }
     }
+    let looks = match experiment.analysis.settings.looks {
+        1 => String::new(),
+        looks => format!(" The data are looked at up to {looks} times, each time for a share of the 5 %."),
+    };
+    let how = format!(
+        "p is corrected over all {} comparisons above; \"at most\" over the variants, and what is held against the margin of {:.0} %. \
+         The smallest difference is shown with 80 % probability, if a variant is as noisy as the control.{looks}",
+        experiment.analysis.comparisons,
+        rule.margin * 100.0
+    );
+    out.push_str(&style.paint(Ink::Dim, &wrap(&how, style.width, 2)));
     let _ = writeln!(
         out,
         "  harness: at most {:.2} % of the machine's CPU while a load ran",

@@ -37,21 +37,23 @@ pub(super) fn table(out: &mut String, experiment: &Experiment) -> fmt::Result {
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>");
-    for note in NOTES {
-        write!(out, "<p class=\"quiet\">{note}</p>")?;
-    }
+    let claimed: Vec<&str> = experiment.plan.rule.metrics().into_iter().map(sentence::short).collect();
+    write!(
+        out,
+        "<p class=\"quiet\">The control in its units, the others as ratios. Of {}, which the rule looks at: green is shown to be \
+         better, red shown to be worse, = shown to be the same within the margin; without a mark neither a difference nor its \
+         absence is shown. Of the others nothing is claimed.</p><p class=\"quiet\">{COLUMNS}</p>",
+        claimed.join(", ")
+    )?;
     writeln!(out, "</section>")
 }
 
-/// What the marks and the columns mean.
-const NOTES: [&str; 2] = [
-    "The control in its units, the others as ratios; green is shown to be better, red shown to be worse, = shown to be the \
-     same within the margin. Without a mark neither a difference nor its absence is shown.",
+/// What the columns mean.
+const COLUMNS: &str =
     "PSS is the memory of the server's processes, what they share divided among those that share it: at the end of the load, \
      at its peak, and after idling. Bloat is what of it the application has freed already, floor the rest. Half, 95 % and 99 % \
      of the latencies are below p50, p95 and p99. work/s is deliveries, requests or jobs per second, CPU/unit the server's CPU \
-     time for one of them.",
-];
+     time for one of them.";
 
 fn cell(out: &mut String, metric: Metric, comparison: &Comparison) -> fmt::Result {
     let (class, mark) = match comparison.verdict {
@@ -59,7 +61,7 @@ fn cell(out: &mut String, metric: Metric, comparison: &Comparison) -> fmt::Resul
         Verdict::Worse => ("worse", ""),
         Verdict::Same => ("same", " ="),
         Verdict::Control => ("control", ""),
-        Verdict::NotShown => ("open", ""),
+        Verdict::NotShown | Verdict::Exploratory => ("open", ""),
     };
     let interval = comparison.contrast.and_then(|c| c.interval);
     let median = sentence::value(metric, comparison.median);
