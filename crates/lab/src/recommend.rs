@@ -110,7 +110,8 @@ fn standing(variant: &VariantAnalysis, analysis: &Analysis, max_blocks: usize) -
     let Some(gain) = variant.metrics.get(&rule.minimize) else { return Standing::NoBetter };
     let is_shown = gain.verdict == Verdict::Better;
     // It may be better, but by less than the experiment can see: worth more blocks only if it looks better.
-    if !is_shown && !(gain.verdict == Verdict::NotShown && looks_better(gain, analysis)) {
+    let is_open = gain.verdict == Verdict::NotShown && looks_better(gain, analysis);
+    if !is_shown && !is_open {
         return Standing::NoBetter;
     }
     let undecided = |metric, of: &Comparison| {
