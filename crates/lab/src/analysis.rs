@@ -57,7 +57,8 @@ pub struct Comparison {
     /// The p value after Holm's correction: over variants × metrics of the rule, or, of a metric that the rule does not
     /// look at, over the variants.
     pub p_adjusted: Option<f64>,
-    /// What is held against the rule's margin, corrected over the variants: see [`bounds`] and [`margin_alpha`]. `None` where the rule does not look, or with too few blocks.
+    /// What is held against the rule's margin, corrected over the variants: see [`bounds`] and [`margin_alpha`]. `None`
+    /// where the rule does not look, or with too few blocks.
     pub bounds: Option<(f64, f64)>,
     /// What can be said.
     pub verdict: Verdict,
