@@ -134,7 +134,7 @@ pub enum Warning {
     /// The control differs from itself.
     #[error(
         "the control differs from itself in {metric}: its second runs are {ratio:.2}× ({low:.2}–{high:.2}) its first. Chance \
-         does that to one metric in twenty; else something other than the variants changed between runs, for \
+         does that to at most one metric in twenty; else something other than the variants changed between runs, for \
          example another program on the machine. Do not trust differences of this size"
     )]
     ControlDiffers {

@@ -141,7 +141,8 @@ fn hardest(standings: Vec<Standing>, is_shown: bool) -> Standing {
         Standing::Undecided(_, more) => (1, *more),
         Standing::Rejected(_) | Standing::NoBetter => (2, More::NoUse),
     };
-    match standings.into_iter().max_by_key(order).unwrap_or(Standing::NoBetter) {
+    // Of equal ones the first.
+    match standings.into_iter().rev().max_by_key(order).unwrap_or(Standing::NoBetter) {
         Standing::Rejected(_) if !is_shown => Standing::NoBetter,
         hardest => hardest,
     }
