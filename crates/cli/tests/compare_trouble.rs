@@ -232,6 +232,82 @@ fn init_knows_the_applications() {
     }
 }
 
+/// What is said goes into the plan's table `[design]`.
+fn design(bench: &Bench, lines: &str) {
+    let plan = bench.directory.path().join("plan.toml");
+    let text = std::fs::read_to_string(&plan).unwrap().replace("[design]", &format!("[design]\n{lines}"));
+    std::fs::write(&plan, text).unwrap();
+}
+
+#[test]
+fn what_others_take_of_the_machine_is_known_and_a_plan_may_forbid_it() {
+    // Neither server nor load: an orphan that is not below the server.
+    let busy = "(sh -c 'while :; do :; done' &); echo ready; exec sleep 60";
+    let load = "driver = \"command\"\ncommand = [\"sleep\", \"1\"]";
+    let bench = Bench::new(&shell(busy), load);
+    design(&bench, "max-other-cpu = 0.001");
+    let text = bench.refusal();
+    assert!(text.contains("disturbed: other programs took") && text.contains("left out"), "{text}");
+}
+
+#[test]
+fn a_server_is_warmed_up_with_its_load() {
+    let load = r#"driver = "command"
+command = ["sh", "-c", "echo run >>runs; sleep 0.3; echo '{\"p95_s\": 0.25}'"]"#;
+    let bench = Bench::new(&shell(WORKS), load);
+    design(&bench, "warm-up = \"50ms\"");
+    let document = bench.document();
+    assert_eq!(document["variants"][0]["metrics"]["p95"]["values"].as_array().map(Vec::len), Some(2));
+    let runs = std::fs::read_to_string(bench.directory.path().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 2 * 3, "each of the three runs has its load twice");
+}
+
+#[test]
+fn a_server_is_stopped_as_the_plan_says() {
+    let stubborn =
+        |signal: &str| shell(&format!("trap '' TERM; trap 'exit 0' {signal}; echo ready; echo done; while :; do sleep 0.05; done"));
+    Bench::new(&format!("stop = \"INT\"\n{}", stubborn("INT")), OWN).document();
+    let command = "stop = [\"sh\", \"-c\", \"kill -QUIT {pid}\"]";
+    Bench::new(&format!("{command}\n{}", stubborn("QUIT")), OWN).document();
+    let text = Bench::new(&format!("stop = [\"false\"]\n{}", stubborn("QUIT")), OWN).refusal();
+    assert!(text.contains("after `false`, which ended with status 1 (server.stop-within)"), "{text}");
+}
+
+#[test]
+fn work_of_its_own_that_does_not_end_is_told_from_a_server_that_does() {
+    let text = Bench::new(&shell("echo ready; exec sleep 60"), "driver = \"own\"\nwithin = \"200ms\"").refusal();
+    assert!(text.contains("the load failed") && text.contains("load.within"), "{text}");
+}
+
+#[test]
+fn begun_again_an_experiment_without_a_run_that_counts_says_how_to_begin_anew() {
+    let bench = Bench::new(&shell("exit 7"), OWN);
+    for _ in 0..2 {
+        let text = bench.refusal();
+        assert!(text.contains("status 7") && text.contains("remove plan.unbloat"), "{text}");
+    }
+}
+
+#[test]
+fn ctrl_c_is_heard_while_a_server_gets_ready_and_while_it_does_its_own_work() {
+    for script in ["exec sleep 60", "echo ready; exec sleep 60"] {
+        let bench = Bench::new(&shell(script).replace("10s", "60s"), OWN);
+        let mut harness = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let sleeps = |process: &PathBuf| {
+            std::fs::read_to_string(process.join("cmdline")).is_ok_and(|command| command == "sleep\060\0")
+        };
+        let runs = (0..1500).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            bench.running().iter().any(sleeps)
+        });
+        let pid = nix::unistd::Pid::from_raw(harness.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+        assert_eq!(harness.wait().unwrap().code(), Some(130), "{script}");
+        assert!(runs, "{script}: the run has not begun within 30 s");
+        bench.assert_nothing_runs();
+    }
+}
+
 /// Nothing can be written under /proc, and the kernel says so: the sentence comes before any server is started.
 #[test]
 fn too_little_disk_is_said_before_anything_is_started() {

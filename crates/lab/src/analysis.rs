@@ -159,6 +159,14 @@ pub enum Warning {
         /// All runs of the variant.
         runs: usize,
     },
+    /// Runs that are compared with each other were not made under the same conditions.
+    #[error("{what} is not the same in all runs ({values}): what changed in between is in the figures, too")]
+    Mixed {
+        /// What changed.
+        what: String,
+        /// Its values in the order in which they came.
+        values: String,
+    },
     /// The harness itself took more of the machine than it may.
     #[error(
         "the harness took {percent:.1} % of the machine's CPU in its worst run; it should stay below 1 %"
@@ -431,6 +439,7 @@ pub(crate) mod tests {
                     steps: vec![(100.0, latency)],
                     proof: vec![],
                     harness_cpu: 0.001,
+                    other_cpu: Some(0.02),
                     excluded: None,
                 });
             }

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use unbloat_process::signal;
 
 /// What a load measured.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -27,12 +28,23 @@ pub struct Measured {
     pub throughput: Option<f64>,
     /// Units of work done: deliveries, requests, jobs.
     pub units: Option<f64>,
-    /// p95 latency in seconds at each step, by the step's number of clients.
+    /// Its steps, if it has any.
     #[serde(skip)]
-    pub steps: Vec<(f64, f64)>,
+    pub steps: Vec<LoadStep>,
     /// Why it does not count, if it does not.
     #[serde(skip)]
     pub dirty: Option<String>,
+}
+
+/// One step of a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadStep {
+    /// Clients that were connected in it.
+    pub clients: f64,
+    /// When it began to connect them, in seconds since the load began.
+    pub start_s: f64,
+    /// Its p95 latency in seconds.
+    pub p95_s: f64,
 }
 
 impl Measured {
@@ -70,7 +82,19 @@ pub enum DriverError {
         program: String,
         /// Its status, as a shell shows it.
         status: i32,
-        /// The end of its stderr.
+        /// The beginning and the end of its stderr.
+        output: String,
+    },
+    /// The server that does its own work did not report the end of it.
+    #[error(
+        "the server has not printed a line with {done:?} within {after:?} (load.within). Its last words: {output}"
+    )]
+    NotDone {
+        /// What the line contains.
+        done: String,
+        /// How long it was given.
+        after: Duration,
+        /// The end of its output.
         output: String,
     },
     /// It did not end.
@@ -111,13 +135,42 @@ impl Driver<'_> {
     /// It could not be started, failed, or the server ended. A load that ran but was not clean is not an error: see
     /// [`Measured::dirty`].
     pub fn drive(&self, server: &mut Running) -> Result<Measured, DriverError> {
-        let bench = |driver: &str, bench: &Bench| words(self.unbloat, driver, bench);
-        match self.load {
-            Load::Own { done, within } => Ok(from_line(&server.wait_line(done, *within)?)),
-            Load::Command { command } => self.run(command, server, last_figures),
-            Load::Cable(options) => self.run(&bench("cable", options), server, cable),
-            Load::Http(options) => self.run(&bench("http", options), server, http),
-            Load::Jobs(options) => self.run(&bench("jobs", options), server, jobs),
+        let figures = match self.load {
+            Load::Own { done, within } => return self.own(server, done, *within),
+            Load::Command { .. } => last_figures,
+            Load::Cable(_) => cable,
+            Load::Http(_) => http,
+            Load::Jobs(_) => jobs,
+        };
+        self.run(&command_line(self.load, self.unbloat).unwrap_or_default(), server, figures)
+    }
+
+    /// Warms the server up: the load runs for so long, or to its end if that comes first, and its figures are dropped. It is
+    /// then asked to end (SIGINT), and after a while ended by force.
+    ///
+    /// # Errors
+    /// It could not be started, failed by itself, or the server ended.
+    pub fn warm_up(&self, server: &mut Running, time: Duration) -> Result<(), DriverError> {
+        let Some(words) = command_line(self.load, self.unbloat) else { return Ok(()) };
+        let mut load = self.start(&words, server)?;
+        match self.wait(&mut load.kept, server, time)? {
+            Some(status) => load.end(status).map(drop),
+            None => {
+                // Gone already is as good.
+                let _ = signal::interrupt(load.kept.pid());
+                self.wait(&mut load.kept, server, WARM_UP_ENDS_WITHIN).map(drop)
+            }
+        }
+    }
+
+    fn own(&self, server: &mut Running, done: &str, within: Duration) -> Result<Measured, DriverError> {
+        match server.wait_line(done, within, self.interrupted) {
+            Ok(line) => Ok(from_line(&line)),
+            Err(ServerError::NotReady { after, output, .. }) => {
+                Err(DriverError::NotDone { done: done.to_owned(), after, output })
+            }
+            Err(ServerError::Interrupted) => Err(DriverError::Interrupted),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -127,6 +180,19 @@ impl Driver<'_> {
         server: &mut Running,
         figures: fn(&str) -> Option<Measured>,
     ) -> Result<Measured, DriverError> {
+        let mut load = self.start(command, server)?;
+        let Some(status) = self.wait(&mut load.kept, server, self.within)? else {
+            return Err(DriverError::Endless { program: load.program, after: self.within });
+        };
+        let ended = load.end(status)?;
+        let mut measured = figures(&ended.stdout).unwrap_or_default();
+        if status == DIRTY {
+            measured.dirty.get_or_insert_with(|| ends(&ended.stderr));
+        }
+        Ok(measured)
+    }
+
+    fn start(&self, command: &[String], server: &Running) -> Result<Loading, DriverError> {
         let words: Vec<String> = command.iter().map(|word| server.fill(word)).collect();
         let program = words.first().cloned().unwrap_or_default();
         let mut command = keep::command(self.unbloat, &words);
@@ -134,27 +200,20 @@ impl Driver<'_> {
         let mut kept =
             Kept::start(command).map_err(|source| DriverError::Spawn { program: program.clone(), source })?;
         let (stdout, stderr) = (collect(kept.stdout()), collect(kept.stderr()));
-        let status = self.wait(&mut kept, server, &program)?;
-        // What it left behind would hold its stdout open.
-        drop(kept);
-        let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
-        let mut measured = figures(&stdout).unwrap_or_default();
-        match status {
-            0 => {}
-            DIRTY => {
-                measured.dirty.get_or_insert_with(|| tail(&stderr));
-            }
-            _ => return Err(DriverError::Failed { program, status, output: tail(&stderr) }),
-        }
-        Ok(measured)
+        Ok(Loading { program, kept, stdout, stderr })
     }
 
-    /// Waits for the end of a load; its status.
-    fn wait(&self, kept: &mut Kept, server: &mut Running, program: &str) -> Result<i32, DriverError> {
-        let deadline = Instant::now() + self.within;
+    /// Waits for the end of a load; its status, or none if it goes on for longer.
+    fn wait(
+        &self,
+        kept: &mut Kept,
+        server: &mut Running,
+        within: Duration,
+    ) -> Result<Option<i32>, DriverError> {
+        let deadline = Instant::now() + within;
         loop {
             if let Some(status) = kept.ended() {
-                return Ok(status);
+                return Ok(Some(status));
             }
             // Without a server a load may wait for long; and what it then says is beside the point.
             server.check()?;
@@ -162,12 +221,43 @@ impl Driver<'_> {
                 return Err(DriverError::Interrupted);
             }
             if Instant::now() >= deadline {
-                return Err(DriverError::Endless { program: program.to_owned(), after: self.within });
+                return Ok(None);
             }
             std::thread::sleep(POLL);
         }
     }
 }
+
+/// A load that runs, in a process of its own.
+struct Loading {
+    program: String,
+    kept: Kept,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+}
+
+/// What a load has printed.
+struct Ended {
+    stdout: String,
+    stderr: String,
+}
+
+impl Loading {
+    /// What it printed, if it has not failed.
+    fn end(self, status: i32) -> Result<Ended, DriverError> {
+        // What it left behind would hold its stdout open.
+        drop(self.kept);
+        let text = |output: JoinHandle<String>| output.join().unwrap_or_default();
+        let ended = Ended { stdout: text(self.stdout), stderr: text(self.stderr) };
+        match status {
+            0 | DIRTY => Ok(ended),
+            _ => Err(DriverError::Failed { program: self.program, status, output: ends(&ended.stderr) }),
+        }
+    }
+}
+
+/// How long a load that warms up may take to end when it is asked to: what it has begun is to be finished.
+const WARM_UP_ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often the end of a load is looked for.
 const POLL: Duration = Duration::from_millis(50);
@@ -183,7 +273,19 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     })
 }
 
-/// The load runs in a process of its own: its CPU is told from the harness's, and its end is its own.
+/// The command that puts a load on, with `{url}` and the like still in it; `None` if the server does its own work. It runs in a
+/// process of its own: its CPU is told from the harness's, and its end is its own.
+#[must_use]
+pub fn command_line(load: &Load, unbloat: &Path) -> Option<Vec<String>> {
+    Some(match load {
+        Load::Own { .. } => return None,
+        Load::Command { command } => command.clone(),
+        Load::Cable(options) => words(unbloat, "cable", options),
+        Load::Http(options) => words(unbloat, "http", options),
+        Load::Jobs(options) => words(unbloat, "jobs", options),
+    })
+}
+
 fn words(unbloat: &Path, driver: &str, bench: &Bench) -> Vec<String> {
     let mut words = vec![unbloat.display().to_string(), "bench".into(), driver.into()];
     // A file of routes brings paths; the URL is what they are relative to.
@@ -226,7 +328,13 @@ fn cable(output: &str) -> Option<Measured> {
         units: Some(steps.iter().map(received).sum()),
         steps: steps
             .iter()
-            .filter_map(|s| Some((s["clients"].as_f64()?, s["fan_out"]["p95_ns"].as_f64()? / 1e9)))
+            .filter_map(|s| {
+                Some(LoadStep {
+                    clients: s["clients"].as_f64()?,
+                    start_s: s["start_s"].as_f64()?,
+                    p95_s: s["fan_out"]["p95_ns"].as_f64()? / 1e9,
+                })
+            })
             .collect(),
         ..latencies(&document, &last["fan_out"])
     })
@@ -270,10 +378,13 @@ fn latencies(document: &Value, distribution: &Value) -> Measured {
     }
 }
 
-/// The last words of an output.
-fn tail(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().rev().take(3).collect();
-    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+/// The first line of an output and the last ones: some programs say first what is wrong, others last.
+fn ends(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    match lines.as_slice() {
+        [first, between @ .., a, b, c] if !between.is_empty() => [*first, "…", a, b, c].join(" | "),
+        lines => lines.join(" | "),
+    }
 }
 
 #[cfg(test)]
@@ -288,13 +399,23 @@ mod tests {
     }
 
     #[test]
+    fn the_first_line_of_an_error_is_kept() {
+        assert_eq!(
+            ends("error: unexpected argument\n\n  tip: x\n\nUsage: y\n\nsee --help\nbye\n"),
+            "error: unexpected argument | … | Usage: y | see --help | bye"
+        );
+        assert_eq!(ends("a\nb\nc\nd\n"), "a | b | c | d");
+    }
+
+    #[test]
     fn figures_of_a_broadcast_are_those_of_the_last_step() {
         let document = r#"{"clean": false, "problems": ["2 lost"], "steps": [
             {"received": 100, "duration_s": 1.0, "fan_out": {"p50_ns": 1}},
-            {"received": 300, "duration_s": 2.0, "fan_out": {"p50_ns": 5000000, "p95_ns": 9000000, "p99_ns": 9500000}}]}"#;
+            {"clients": 20, "start_s": 1.5, "received": 300, "duration_s": 2.0, "fan_out": {"p50_ns": 5000000, "p95_ns": 9000000, "p99_ns": 9500000}}]}"#;
         let measured = cable(document).unwrap_or_default();
         assert_eq!((measured.p50_s, measured.p95_s), (Some(0.005), Some(0.009)));
         assert_eq!((measured.throughput, measured.units), (Some(150.0), Some(400.0)));
         assert_eq!(measured.dirty.as_deref(), Some("2 lost"));
+        assert_eq!(measured.steps, [LoadStep { clients: 20.0, start_s: 1.5, p95_s: 0.009 }]);
     }
 }

@@ -4,10 +4,11 @@ use crate::analysis::{Analysis, Settings, analyze};
 use crate::file::ExperimentFile;
 use crate::plan::Plan;
 use crate::recommend::{Recommendation, recommend};
-use crate::result::RunResult;
+use crate::result::{Exclusion, RunResult};
 use crate::run::{Bench, RunError};
 use crate::schedule::{self, Slot};
 use crate::variant::Variant;
+use std::path::Path;
 use std::time::Duration;
 
 /// Who wants to know how far it is.
@@ -50,6 +51,8 @@ pub fn conduct(
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
     let looks = looks(bench.plan, until_decided);
+    let runs_of_a_block = bench.variants.len() + 1;
+    something_works(results, runs_of_a_block, file.path())?;
     for (index, &blocks) in looks.iter().enumerate() {
         let missing = missing(bench.plan.design.seed, blocks, bench.variants.len(), results);
         let total = results.len() + missing.len();
@@ -59,7 +62,7 @@ pub fn conduct(
             let result = bench.run(file, variant, slot, position)?;
             progress.ended(variant, &result);
             results.push(result);
-            nothing_works(results, bench.variants.len() + 1)?;
+            block_works(results, slot.block, runs_of_a_block, file.path())?;
         }
         let decided = !matches!(answer(bench, results, looks.len()).1, Recommendation::NeedBlocks { .. });
         if decided || index + 1 == looks.len() {
@@ -99,15 +102,44 @@ fn missing(seed: u64, blocks: usize, variants: usize, made: &[RunResult]) -> Vec
         .collect()
 }
 
-/// A plan whose whole first block fails is not worth the rest of the machine's time.
-fn nothing_works(results: &[RunResult], runs_of_a_block: usize) -> Result<(), RunError> {
-    let reasons: Vec<_> = results.iter().map_while(|result| result.excluded.as_ref()).collect();
-    match reasons.first() {
-        Some(first) if reasons.len() == results.len() && reasons.len() == runs_of_a_block => {
-            Err(RunError::NothingWorks(first.to_string()))
+/// An experiment none of whose runs counts is not worth more of the machine's time: asked when it is begun again.
+fn something_works(results: &[RunResult], runs_of_a_block: usize, path: &Path) -> Result<(), RunError> {
+    match results.first().and_then(|first| first.excluded.as_ref()) {
+        Some(reason)
+            if results.len() >= runs_of_a_block && results.iter().all(|run| run.excluded.is_some()) =>
+        {
+            let next = begin_anew(path);
+            Err(RunError::NothingWorks { block: 1, reason: reason.clone(), next })
         }
         _ => Ok(()),
     }
+}
+
+/// Asked at the end of each block. What disturbed one may be over in the next; what is broken is not.
+fn block_works(
+    results: &[RunResult],
+    block: usize,
+    runs_of_a_block: usize,
+    path: &Path,
+) -> Result<(), RunError> {
+    let runs: Vec<&RunResult> = results.iter().filter(|run| run.slot.block == block).collect();
+    let is_broken = |run: &&RunResult| !matches!(run.excluded, None | Some(Exclusion::Disturbed(_)));
+    let Some(reason) = runs.first().and_then(|first| first.excluded.clone()) else { return Ok(()) };
+    if runs.len() < runs_of_a_block || !runs.iter().all(is_broken) {
+        return Ok(());
+    }
+    let next = match results.iter().all(|run| run.excluded.is_some()) {
+        true => begin_anew(path),
+        false => "Mend that; the same command then goes on with the next block.".to_owned(),
+    };
+    Err(RunError::NothingWorks { block: block + 1, reason, next })
+}
+
+fn begin_anew(path: &Path) -> String {
+    format!(
+        "Runs that are made are not made again: mend that, then remove {} or give another file with -o.",
+        path.display()
+    )
 }
 
 /// By the runs so far; before the first, by what the plan expects of one.
@@ -133,5 +165,30 @@ mod tests {
         let made: Vec<RunResult> = runs(1, &[(1.0, 1.0), (1.0, 1.0)]);
         let rest = missing(1, 3, 2, &made);
         assert_eq!(rest, all[3..]);
+    }
+
+    #[test]
+    fn a_block_without_a_run_that_counts_ends_the_experiment_and_says_how_to_go_on() {
+        let path = Path::new("x.unbloat");
+        let mut results = runs(2, &[(1.0, 1.0), (1.0, 1.0)]);
+        for run in &mut results[3..] {
+            run.excluded = Some(Exclusion::LoadFailed("no Redis".into()));
+        }
+        let says = |end: Result<(), RunError>| end.err().map_or(String::new(), |error| error.to_string());
+        assert_eq!(says(block_works(&results[..5], 1, 3, path)), "");
+        let text = says(block_works(&results, 1, 3, path));
+        assert!(
+            text.contains("block 2") && text.contains("no Redis") && text.contains("goes on with the next"),
+            "{text}"
+        );
+        // Begun again, it goes on, because some run counts.
+        assert_eq!(says(something_works(&results, 3, path)), "");
+        let broken = &results[3..];
+        for text in [says(something_works(broken, 3, path)), says(block_works(broken, 1, 3, path))] {
+            assert!(text.contains("remove x.unbloat") && text.contains("-o"), "{text}");
+        }
+        // A noisy block is no reason to stop.
+        results[4].excluded = Some(Exclusion::Disturbed("loud".into()));
+        assert_eq!(says(block_works(&results, 1, 3, path)), "");
     }
 }

@@ -3,6 +3,8 @@
 //! A run is in the file from its start on; without an outcome it was cut short and does not count. So an experiment can
 //! be killed at any moment, and what is in the file with an outcome is whole.
 
+use crate::driver::LoadStep;
+use crate::machine;
 use crate::metric::{Metric, Unit};
 use crate::plan::{Plan, PlanError};
 use crate::result::{Exclusion, RunResult};
@@ -20,6 +22,7 @@ const PROOF: &str = "proof";
 
 /// Names of figures in the table `metric`, beside those of [`Metric::name`].
 const HARNESS_CPU: &str = "harness_cpu";
+const OTHER_CPU: &str = "other_cpu";
 const STEP_P95: &str = "step_p95";
 const WALL: &str = "wall";
 
@@ -47,13 +50,19 @@ pub enum FileError {
         difference: String,
     },
     /// The plan in the file is not understood any more.
-    #[error("the plan in {path} is not understood: {source}")]
+    #[error(
+        "the plan in {path} is not understood: {source}. Another version of unbloat made it, perhaps a newer one: \
+         that one reads it"
+    )]
     Plan {
         /// The file.
         path: String,
         /// Why.
         source: PlanError,
     },
+    /// What is to be kept has no form as text.
+    #[error("cannot write the settings as JSON: {0}. Names and values must be text (UTF-8)")]
+    Text(serde_json::Error),
 }
 
 type Result<T> = std::result::Result<T, FileError>;
@@ -69,8 +78,11 @@ pub struct Stored {
     pub runs: Vec<(RunId, RunResult)>,
     /// How often the data are looked at; see [`crate::analysis::Settings::looks`].
     pub looks: usize,
-    /// Facts about the machine and the programs, by name.
+    /// Facts about the machine and the programs when the experiment began, by name.
     pub environment: Vec<(String, String)>,
+    /// Facts about the machine, this program and the server's software at each run, by name. Files of earlier versions have
+    /// none.
+    pub run_facts: BTreeMap<RunId, BTreeMap<String, String>>,
 }
 
 /// An experiment's file, open for writing.
@@ -106,17 +118,18 @@ impl ExperimentFile {
         } else {
             writer.batch(|batch| {
                 batch.provenance(None, PLAN, plan_text)?;
-                machine().iter().try_for_each(|(name, value)| batch.provenance(None, name, value))
+                machine::facts().iter().try_for_each(|(name, value)| batch.provenance(None, name, value))
             })?;
             let (plan, variants) = (plan.clone(), all.to_vec());
-            Stored { plan, variants, runs: Vec::new(), looks, environment: Vec::new() }
+            let (runs, environment, run_facts) = (Vec::new(), Vec::new(), BTreeMap::new());
+            Stored { plan, variants, runs, looks, environment, run_facts }
         };
         // Who has looked several times cannot take it back: the largest number counts.
         stored.looks = stored.looks.max(looks);
+        let settings: Vec<String> = all.iter().map(json).collect::<Result<_>>()?;
         let variants = writer.batch(|batch| {
             batch.provenance(None, LOOKS, &stored.looks.to_string())?;
-            let add = |v: &Variant| batch.variant(&v.name, &serde_json::to_string(v).unwrap_or_default());
-            all.iter().map(add).collect()
+            all.iter().zip(&settings).map(|(v, settings)| batch.variant(&v.name, settings)).collect()
         })?;
         Ok((ExperimentFile { writer, variants }, stored))
     }
@@ -139,24 +152,56 @@ impl ExperimentFile {
     /// The file cannot be written.
     pub fn begin(&mut self, slot: Slot, position: usize) -> Result<RunId> {
         let (now, variant) = (self.now_ns(), self.variants.get(slot.variant).copied());
-        Ok(self.writer.batch(|batch| {
+        let run = self.writer.batch(|batch| {
             let block = batch.block(number(slot.block))?;
             let run = batch.run(variant, Some((block, number(position))), now)?;
             batch.provenance(Some(run), REPLICA, &slot.replica.to_string())?;
             Ok(run)
-        })?)
+        })?;
+        self.facts(run, &machine::facts())?;
+        Ok(run)
     }
 
-    /// Marks a moment of a run: the phases `load`, `idle`, `end`.
+    /// States facts about where a run's figures come from.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn phase(&mut self, run: RunId, name: &str) -> Result<()> {
-        let now = self.now_ns();
-        Ok(self.writer.batch(|batch| batch.mark(now, name, Some(run)))?)
+    pub fn facts(&mut self, run: RunId, facts: &[(&str, String)]) -> Result<()> {
+        Ok(self.writer.batch(|batch| {
+            facts.iter().try_for_each(|(name, value)| batch.provenance(Some(run), name, value))
+        })?)
     }
 
-    /// Ends a run.
+    /// Marks a moment of a run: the phases `warm-up`, `load`, `idle`, `stop`. When it was, in nanoseconds since the recording
+    /// began.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn phase(&mut self, run: RunId, name: &str) -> Result<i64> {
+        let now = self.now_ns();
+        self.writer.batch(|batch| batch.mark(now, name, Some(run)))?;
+        Ok(now)
+    }
+
+    /// Writes the steps of a load that lasted from `began_ns` to `ended_ns`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn steps(&mut self, run: RunId, began_ns: i64, ended_ns: i64, steps: &[LoadStep]) -> Result<()> {
+        let starts: Vec<i64> = steps.iter().map(|step| began_ns + (step.start_s * 1e9) as i64).collect();
+        let ends = starts.iter().copied().skip(1).chain([ended_ns]);
+        Ok(self.writer.batch(|batch| {
+            for ((load, start), end) in steps.iter().zip(&starts).zip(ends) {
+                let step = batch.step(Some(run), &load.clients.to_string(), *start, "{}")?;
+                batch.step_ended(step, end)?;
+                let (name, unit) = (STEP_P95.into(), "s".into());
+                batch.metric(&Row { run: Some(run), step: Some(step), name, value: load.p95_s, unit })?;
+            }
+            Ok(())
+        })?)
+    }
+
+    /// Ends a run. Its steps are written already: see [`ExperimentFile::steps`].
     ///
     /// # Errors
     /// The file cannot be written.
@@ -164,20 +209,16 @@ impl ExperimentFile {
         let now = self.now_ns();
         let outcome = match &result.excluded {
             None => "done".to_owned(),
-            Some(exclusion) => serde_json::to_string(exclusion).unwrap_or_default(),
+            Some(exclusion) => json(exclusion)?,
         };
         Ok(self.writer.batch(|batch| {
             let figures =
                 result.metrics.iter().map(|(metric, value)| (metric.name(), *value, unit(metric.unit())));
             let own = [(HARNESS_CPU, result.harness_cpu, "share"), (WALL, result.wall_s, "s")];
-            for (name, value, unit) in figures.chain(own) {
+            let others = result.other_cpu.map(|share| (OTHER_CPU, share, "share"));
+            for (name, value, unit) in figures.chain(own).chain(others) {
                 let row = Row { run: Some(run), step: None, name: name.into(), value, unit: unit.into() };
                 batch.metric(&row)?;
-            }
-            for (clients, p95_s) in &result.steps {
-                let step = batch.step(Some(run), &clients.to_string(), now, "{}")?;
-                let (name, unit) = (STEP_P95.into(), "s".into());
-                batch.metric(&Row { run: Some(run), step: Some(step), name, value: *p95_s, unit })?;
             }
             result.proof.iter().try_for_each(|proof| batch.provenance(Some(run), PROOF, proof))?;
             batch.run_ended(run, now, &outcome)
@@ -221,7 +262,7 @@ impl Stored {
         let index = |id: Option<VariantId>| known.iter().position(|row| Some(row.id) == id);
         let rows = reader.metrics()?;
         let steps: BTreeMap<_, _> = reader.steps()?.into_iter().map(|step| (step.id, step.name)).collect();
-        let mut runs = Vec::new();
+        let (mut runs, mut run_facts) = (Vec::new(), BTreeMap::new());
         for run in reader.runs()? {
             let facts = reader.provenance(Some(run.id))?;
             let fact = |name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
@@ -241,41 +282,21 @@ impl Stored {
                     .collect(),
                 proof: facts.iter().filter(|(n, _)| n == PROOF).map(|(_, value)| value.clone()).collect(),
                 harness_cpu: figure(HARNESS_CPU).unwrap_or_default(),
+                other_cpu: figure(OTHER_CPU),
                 excluded: (outcome != "done").then(|| {
                     serde_json::from_str(&outcome).unwrap_or(Exclusion::LoadFailed(outcome.clone()))
                 }),
             };
             runs.push((run.id, result));
+            let own = facts.into_iter().filter(|(name, _)| name != REPLICA && name != PROOF);
+            run_facts.insert(run.id, own.collect());
         }
         let facts = reader.provenance(None)?;
         let looks =
             facts.iter().filter(|(name, _)| name == LOOKS).filter_map(|(_, value)| value.parse().ok()).max();
         let environment = facts.into_iter().filter(|(name, _)| name != PLAN && name != LOOKS).collect();
-        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), environment })
+        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), environment, run_facts })
     }
-}
-
-/// What the figures depend on, besides the plan.
-fn machine() -> Vec<(&'static str, String)> {
-    let file = |path: &str| std::fs::read_to_string(path).ok();
-    let field = |text: &str, key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())
-    };
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let facts = [
-        ("unbloat", Some(env!("CARGO_PKG_VERSION").to_owned())),
-        ("kernel", file("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned())),
-        ("processor", file("/proc/cpuinfo").and_then(|text| field(&text, "model name"))),
-        ("cores", Some(cores.to_string())),
-        ("memory", file("/proc/meminfo").and_then(|text| field(&text, "MemTotal"))),
-        ("system", file("/etc/os-release").and_then(|text| field(&text, "PRETTY_NAME"))),
-        (
-            "transparent_hugepage",
-            file("/sys/kernel/mm/transparent_hugepage/enabled").map(|t| t.trim().to_owned()),
-        ),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// Whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
@@ -309,6 +330,11 @@ fn check_same(path: &Path, text: &str) -> Result<()> {
     let mut lines = text.lines().zip(stored.lines());
     let difference = lines.find(|(new, old)| new != old).map_or("the end of the shorter one", |(new, _)| new);
     Err(FileError::OtherPlan { path: shown(path), difference: difference.to_owned() })
+}
+
+/// As text in a column of the file.
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(FileError::Text)
 }
 
 fn shown(path: &Path) -> String {
@@ -356,12 +382,23 @@ driver = "own"
         assert!(stored.runs.is_empty());
         for (position, result) in results.iter().enumerate() {
             let run = file.begin(result.slot, position).unwrap();
+            let began_ns = file.phase(run, "load").unwrap();
+            let steps =
+                result.steps.iter().map(|&(clients, p95_s)| LoadStep { clients, start_s: 0.5, p95_s });
+            let steps: Vec<_> = steps.collect();
+            file.steps(run, began_ns, began_ns + 1_000_000_000, &steps).unwrap();
+            file.phase(run, "idle").unwrap();
+            file.facts(run, &[("ruby", "3.1.2".into())]).unwrap();
             file.end(run, result).unwrap();
         }
         file.begin(results[0].slot, 9).unwrap();
         drop(file);
         let stored = Stored::read(&path).unwrap();
         assert_eq!(stored.results(), results);
+        assert_eq!(stored.software(1, "ruby"), ["3.1.2"]);
+        assert_eq!(stored.mixed(), []);
+        let traces = crate::trace::traces(&path, &stored).unwrap();
+        assert_eq!(traces[0].steps, [(0.5, 100.0)]);
     }
 
     #[test]

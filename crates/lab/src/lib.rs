@@ -19,23 +19,30 @@
 //! | [`server`] | starting a fresh server, and ending it so that nothing is left |
 //! | [`room`] | enough disk for what an experiment writes |
 //! | [`driver`] | putting the load on a server |
+//! | [`cpu`] | who used the machine while a load ran |
 //! | [`memory`] | the memory of a server's tree during a run |
 //! | [`proof`] | that a variant is what it says |
+//! | [`software`] | what a server is made of: Ruby, glibc, allocator |
+//! | [`machine`] | what figures depend on besides: build, kernel, hardware |
 //! | [`result`] | what one run yielded, and whether it counts |
 //! | [`metric`] | what a run is measured by |
 //! | [`mod@file`] | the experiment in its recording file |
+//! | [`facts`] | where an experiment's runs come from, and whether it stayed the same |
 //! | [`trace`] | memory over time of each run, for the charts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
 //! | [`recommend`] | the answer by the plan's rule |
 //! | [`versus`] | two experiments beside each other |
 
 pub mod analysis;
+pub mod cpu;
 pub mod driver;
 pub mod experiment;
+pub mod facts;
 pub mod file;
 pub mod init;
 pub mod keep;
 pub mod library;
+pub mod machine;
 pub mod memory;
 pub mod metric;
 pub mod plan;
@@ -46,6 +53,7 @@ pub mod room;
 pub mod run;
 pub mod schedule;
 pub mod server;
+pub mod software;
 pub mod trace;
 pub mod variant;
 pub mod versus;

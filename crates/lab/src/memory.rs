@@ -5,6 +5,7 @@
 //! needs the proportional size of a few long-lived servers at one moment, the same way for every variant, in a file that the
 //! experiment owns.
 
+use crate::software::software;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ const RESCAN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<u64, unbloat_store::Error>>,
+    /// `None` once it was stopped.
+    thread: Option<JoinHandle<Result<u64, unbloat_store::Error>>>,
 }
 
 impl Sampler {
@@ -56,17 +58,29 @@ impl Sampler {
             }
             Ok(peak)
         });
-        Ok(Sampler { stop, thread })
+        Ok(Sampler { stop, thread: Some(thread) })
     }
 
     /// Ends the sampling; the largest PSS of the tree that was seen, in bytes.
     ///
     /// # Errors
     /// The recording could not be written.
-    pub fn stop(self) -> Result<u64, unbloat_store::Error> {
+    pub fn stop(mut self) -> Result<u64, unbloat_store::Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<u64, unbloat_store::Error> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or(Ok(0))
+        let Some(thread) = self.thread.take() else { return Ok(0) };
+        thread.thread().unpark();
+        thread.join().unwrap_or(Ok(0))
+    }
+}
+
+/// A run that is given up is not sampled any more.
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        let _ = self.end();
     }
 }
 
@@ -223,24 +237,27 @@ pub fn census(path: &Path, run: RunId, root: Pid) -> Result<Census, unbloat_stor
 }
 
 /// Sums over a tree. Absent where the allocator's insides are not known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
     /// cached + trimmable + stranded, proportional.
     pub bloat_bytes: Option<u64>,
     /// PSS − bloat.
     pub floor_bytes: Option<u64>,
+    /// What the server is made of; see [`software`].
+    pub software: Vec<(&'static str, String)>,
 }
 
 impl Census {
     fn of(inspection: &Inspection) -> Self {
+        let software = software(inspection);
         let walked = |report: &ProcessReport| {
             report.allocator.as_ref().is_some_and(|a| a.kind == AllocatorKind::Glibc)
         };
         if !inspection.processes.iter().all(walked) {
-            return Self::default();
+            return Self { software, ..Self::default() };
         }
         let bloat_bytes = inspection.proportional().map(|census| census.bloat());
         let floor = |bloat| Some(inspection.pss_bytes()?.saturating_sub(bloat));
-        Self { bloat_bytes, floor_bytes: bloat_bytes.and_then(floor) }
+        Self { bloat_bytes, floor_bytes: bloat_bytes.and_then(floor), software }
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
+use unbloat_process::signal;
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,9 +53,29 @@ pub struct Server {
     /// How long that may take.
     #[serde(default = "default_ready_within", with = "humantime_serde")]
     pub ready_within: Duration,
-    /// How long it may take to end after SIGTERM before it is killed, and the run excluded.
+    /// How to ask it to end.
+    #[serde(default)]
+    pub stop: Stop,
+    /// How long it may take to end after that before it is killed, and the run excluded.
     #[serde(default = "default_stop_within", with = "humantime_serde")]
     pub stop_within: Duration,
+}
+
+/// How to ask a server to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a signal's name, \"INT\", or a command, [\"./stop\", \"{pid}\"]")]
+pub enum Stop {
+    /// A signal to the process that was started, by name: `TERM`, `INT`.
+    Signal(String),
+    /// Program and arguments, run in the server's directory; `{pid}` stands for the process that was started, `{port}` and
+    /// `{url}` are filled in.
+    Command(Vec<String>),
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Stop::Signal("TERM".to_owned())
+    }
 }
 
 fn default_ready_within() -> Duration {
@@ -140,6 +161,14 @@ pub struct Design {
     pub max_blocks: usize,
     /// Of the order of the runs and of the resampling.
     pub seed: u64,
+    /// How long a server that is ready is warmed up: the plan's load runs for so long, is then asked to end with SIGINT, and its
+    /// figures are dropped. Zero: not at all.
+    #[serde(with = "humantime_serde")]
+    pub warm_up: Duration,
+    /// The largest share of the machine's CPU that anything but server, load and harness may take while the load runs; a run
+    /// with more does not count. Without it every run counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_other_cpu: Option<f64>,
     /// Idle time after the load, before memory is read again.
     #[serde(with = "humantime_serde")]
     pub idle_tail: Duration,
@@ -160,6 +189,8 @@ impl Default for Design {
             blocks: 6,
             max_blocks: 20,
             seed: 1,
+            warm_up: Duration::ZERO,
+            max_other_cpu: None,
             idle_tail: Duration::from_secs(10),
             load_within: Duration::from_secs(1800),
             run_takes: Duration::from_secs(30),
@@ -250,6 +281,7 @@ impl Plan {
             self.compare.iter().map(|name| variant::built_in(name).ok_or_else(|| unknown_variant(name)));
         let mut variants = built_in.collect::<Result<Vec<_>, _>>()?;
         variants.extend(self.own.iter().cloned());
+        variants.iter().try_for_each(check_variant)?;
         let mut names = BTreeSet::new();
         if let Some(twice) = variants.iter().find(|v| !names.insert(&v.name)) {
             return Err(PlanError::SameName(twice.name.clone()));
@@ -265,6 +297,36 @@ impl Plan {
         if self.server.start.is_empty() {
             return wrong("server.start is empty: give the program and its arguments, each in quotes");
         }
+        if self.server.start.iter().any(String::is_empty) {
+            return wrong("server.start has an empty word: one that is not needed is left out");
+        }
+        match &self.server.stop {
+            Stop::Signal(name) if signal::named(name).is_none() => {
+                return wrong(&format!(
+                    "server.stop: no signal is called {name:?}. TERM, INT and QUIT are common"
+                ));
+            }
+            Stop::Command(words) if words.first().is_none_or(String::is_empty) => {
+                return wrong("server.stop is empty: give a signal's name, or a program and its arguments");
+            }
+            _ => {}
+        }
+        match &self.load {
+            Load::Command { command } if command.first().is_none_or(String::is_empty) => {
+                return wrong("load.command is empty: give the program and its arguments, each in quotes");
+            }
+            Load::Own { .. } if !self.design.warm_up.is_zero() => {
+                return wrong(
+                    "design.warm-up: a server that does its own work (driver = \"own\") has no load that could warm it up",
+                );
+            }
+            _ => {}
+        }
+        if self.design.max_other_cpu.is_some_and(|share| !(share > 0.0 && share < 1.0)) {
+            return wrong(
+                "design.max-other-cpu is a share of the machine between 0 and 1: 0.1 stands for 10 %",
+            );
+        }
         if self.design.blocks == 0 {
             return wrong("design.blocks is 0: six are the fewest that say much");
         }
@@ -277,6 +339,33 @@ impl Plan {
         Ok(())
     }
 }
+
+/// What is wrong with a variant of one's own would else be found out by its first run only.
+fn check_variant(variant: &Variant) -> Result<(), PlanError> {
+    let Variant { name, allocator, start, .. } = variant;
+    if name.trim().is_empty() {
+        return Err(PlanError::Value(
+            "a [[variant]] has an empty name: tables and charts need one".to_owned(),
+        ));
+    }
+    if let Some(unknown) = allocator.as_deref().filter(|name| !ALLOCATORS.contains(name)) {
+        let hint =
+            nearest(unknown, &ALLOCATORS).map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+        let known = ALLOCATORS.join(", ");
+        return Err(PlanError::Value(format!(
+            "variant {name:?}: no allocator is called {unknown:?}{hint} There are: {known}"
+        )));
+    }
+    if start.as_ref().is_some_and(|start| start.first().is_none_or(String::is_empty)) {
+        return Err(PlanError::Value(format!(
+            "variant {name:?}: start is empty: leave it out, or give a program"
+        )));
+    }
+    Ok(())
+}
+
+/// Allocators that can be told apart in a process.
+const ALLOCATORS: [&str; 4] = ["glibc", "jemalloc", "mimalloc", "tcmalloc"];
 
 fn unknown_variant(name: &str) -> PlanError {
     let names = variant::built_in_names();
@@ -353,6 +442,39 @@ driver = "own"
         let error =
             Plan::parse(&SMALL.replace("driver = \"own\"", "driver = \"http\"\nopitons = []")).unwrap_err();
         assert!(error.to_string().contains("did you mean `options`?"), "{error}");
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused_by_the_key() {
+        let own = "driver = \"own\"";
+        let variant = |lines: &str| format!("{SMALL}[[variant]]\n{lines}\n");
+        let cases = [
+            (SMALL.replace(own, "driver = \"command\"\ncommand = []"), "load.command is empty"),
+            (variant("name = \" \""), "empty name"),
+            (variant("name = \"x\"\nallocator = \"jemaloc\""), "did you mean \"jemalloc\"?"),
+            (variant("name = \"x\"\nstart = []"), "start is empty"),
+            (SMALL.replace("[load]", "stop = \"TREM\"\n[load]"), "no signal is called \"TREM\""),
+            (SMALL.replace("[load]", "stop = []\n[load]"), "server.stop is empty"),
+            (format!("{SMALL}[design]\nwarm-up = \"1s\"\n"), "design.warm-up"),
+            (format!("{SMALL}[design]\nmax-other-cpu = 10\n"), "design.max-other-cpu"),
+        ];
+        for (text, expected) in cases {
+            let error = Plan::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_stopped_by_a_signal_or_a_command() {
+        let stop = |line: &str| {
+            Plan::parse(&SMALL.replace("[load]", &format!("{line}\n[load]"))).unwrap().server.stop
+        };
+        assert_eq!(stop(""), Stop::Signal("TERM".into()));
+        assert_eq!(stop("stop = \"INT\""), Stop::Signal("INT".into()));
+        assert_eq!(
+            stop("stop = [\"./stop\", \"{pid}\"]"),
+            Stop::Command(vec!["./stop".into(), "{pid}".into()])
+        );
     }
 
     #[test]

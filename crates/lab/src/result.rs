@@ -24,6 +24,9 @@ pub enum Exclusion {
     /// The load ran, but lost messages, had errors or was late.
     #[error("the load was not clean: {0}")]
     Dirty(String),
+    /// Others used more of the machine than the plan allows.
+    #[error("the run was disturbed: {0}")]
+    Disturbed(String),
     /// Something of the run was still there after it, and had to be removed by force.
     #[error("the run left something behind: {0}")]
     LeftBehind(String),
@@ -44,6 +47,8 @@ pub struct RunResult {
     pub proof: Vec<String>,
     /// Share of the machine's CPU that the harness took while the load ran (0.01 is 1 %); the load's own is not in it.
     pub harness_cpu: f64,
+    /// Share of the machine's CPU that went to anything but server, load and harness while the load ran; where it is known.
+    pub other_cpu: Option<f64>,
     /// Why it does not count; `None`: it counts.
     pub excluded: Option<Exclusion>,
 }

@@ -1,8 +1,9 @@
 //! One run: a fresh server, its load, its memory, the proof that it was what it claims, and its end.
 
+use crate::cpu::{Shares, Used};
 use crate::driver::{Driver, DriverError, Measured};
 use crate::file::{ExperimentFile, FileError};
-use crate::memory::{Sampler, census, tree_cpu_s, tree_pss};
+use crate::memory::{Sampler, census, tree_pss};
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::proof;
@@ -38,9 +39,16 @@ pub enum RunError {
     /// The file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Every run of the first block failed.
-    #[error("no run of the first block counts, so the rest is not tried. The first reason: {0}")]
-    NothingWorks(String),
+    /// No run of a block counts.
+    #[error("no run of block {block} counts, so the rest is not tried. The first reason: {reason}\n{next}")]
+    NothingWorks {
+        /// The block, from 1.
+        block: usize,
+        /// Why its first run does not count.
+        reason: Exclusion,
+        /// What to do.
+        next: String,
+    },
     /// The user wants to stop; the run does not count and is made again.
     #[error("interrupted")]
     Interrupted,
@@ -71,6 +79,7 @@ impl Bench<'_> {
             steps: observed.steps,
             proof: observed.proof,
             harness_cpu: observed.harness_cpu,
+            other_cpu: observed.other_cpu,
             excluded,
         };
         file.end(id, &result)?;
@@ -91,10 +100,14 @@ impl Bench<'_> {
             wrapper: &variant.words(&self.unbloat),
             directory: &self.directory,
             unbloat: &self.unbloat,
+            interrupted: self.interrupted,
         };
         let mut server = match Running::start(&start) {
             Ok(server) => server,
-            Err(error) => return Ok(Some(Exclusion::NotReady(error.to_string()))),
+            Err(error) => {
+                self.go_on()?;
+                return Ok(Some(Exclusion::NotReady(error.to_string())));
+            }
         };
         // So that a missing library costs seconds; all claims are proved after the load, when all processes are there.
         let early: Vec<Claim> = variant.claims().into_iter().filter(Claim::holds_at_once).collect();
@@ -125,7 +138,6 @@ impl Bench<'_> {
         server: &mut Running,
         observed: &mut Observed,
     ) -> Result<Option<Exclusion>, RunError> {
-        file.phase(id, "load")?;
         let driver = Driver {
             load: &self.plan.load,
             within: self.plan.design.load_within,
@@ -133,18 +145,30 @@ impl Bench<'_> {
             unbloat: &self.unbloat,
             interrupted: self.interrupted,
         };
-        let before = Used::before(server.root());
+        let warm_up = self.plan.design.warm_up;
+        if !warm_up.is_zero() {
+            file.phase(id, "warm-up")?;
+            let warm = driver.warm_up(server, warm_up);
+            self.go_on()?;
+            if let Err(error) = warm {
+                return Ok(Some(excluded(error)));
+            }
+        }
+        let load_ns = file.phase(id, "load")?;
+        let (before, began) = (Used::before(server.root()), Instant::now());
         let measured = driver.drive(server);
-        let after = Used::after(server.root());
+        let wall_s = began.elapsed().as_secs_f64();
+        let used = Used::after(server.root()).since(&before, wall_s);
         self.go_on()?;
         let measured = match measured {
             Ok(measured) => measured,
-            Err(DriverError::Server(error)) => return Ok(Some(Exclusion::Died(error.to_string()))),
-            Err(error) => return Ok(Some(Exclusion::LoadFailed(error.to_string()))),
+            Err(error) => return Ok(Some(excluded(error))),
         };
-        file.phase(id, "idle")?;
-        observed.after_load(server, &measured, before, after);
+        let idle_ns = file.phase(id, "idle")?;
+        observed.after_load(server, &measured, used);
+        file.steps(id, load_ns, idle_ns, &measured.steps)?;
         let census = census(file.path(), id, server.root()).map_err(FileError::Store)?;
+        file.facts(id, &census.software)?;
         let sums = [(Metric::Bloat, census.bloat_bytes), (Metric::Floor, census.floor_bytes)];
         let known = sums.into_iter().filter_map(|(metric, bytes)| Some((metric, bytes? as f64)));
         observed.metrics.extend(known.filter(|(_, bytes)| *bytes > 0.0));
@@ -158,8 +182,20 @@ impl Bench<'_> {
             Err(why) => Some(Exclusion::NotAsClaimed(why)),
             Ok(proof) => {
                 observed.proof = proof;
-                measured.dirty.map(Exclusion::Dirty)
+                measured.dirty.map(Exclusion::Dirty).or_else(|| self.disturbed(used.others))
             }
+        })
+    }
+
+    /// Whether others used more of the machine than the plan allows.
+    fn disturbed(&self, others: Option<f64>) -> Option<Exclusion> {
+        let (others, allowed) = (others?, self.plan.design.max_other_cpu?);
+        (others > allowed).then(|| {
+            Exclusion::Disturbed(format!(
+                "other programs took {:.1} % of the machine's CPU while the load ran, and design.max-other-cpu allows {:.1} %",
+                others * 100.0,
+                allowed * 100.0
+            ))
         })
     }
 
@@ -179,6 +215,14 @@ impl Bench<'_> {
     }
 }
 
+/// Why a run without a whole load does not count.
+fn excluded(error: DriverError) -> Exclusion {
+    match error {
+        DriverError::Server(error) => Exclusion::Died(error.to_string()),
+        error => Exclusion::LoadFailed(error.to_string()),
+    }
+}
+
 /// What is known of a run so far.
 #[derive(Debug, Default)]
 struct Observed {
@@ -186,6 +230,7 @@ struct Observed {
     steps: Vec<(f64, f64)>,
     proof: Vec<String>,
     harness_cpu: f64,
+    other_cpu: Option<f64>,
 }
 
 impl Observed {
@@ -197,47 +242,16 @@ impl Observed {
         }
     }
 
-    fn after_load(&mut self, server: &Running, measured: &Measured, before: Used, after: Used) {
+    fn after_load(&mut self, server: &Running, measured: &Measured, used: Shares) {
         self.pss(Metric::PssEnd, server.root());
         self.metrics.extend(measured.metrics());
-        self.steps.clone_from(&measured.steps);
-        if let Some(units) = measured.units.filter(|units| *units > 0.0 && after.server_s > before.server_s) {
-            self.metrics.insert(Metric::CpuPerUnit, (after.server_s - before.server_s) / units);
+        self.steps = measured.steps.iter().map(|step| (step.clients, step.p95_s)).collect();
+        if let Some(units) = measured.units.filter(|units| *units > 0.0 && used.server_s > 0.0) {
+            self.metrics.insert(Metric::CpuPerUnit, used.server_s / units);
         }
-        let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-        let wall_s = (after.at - before.at).as_secs_f64();
-        self.harness_cpu = (after.harness_s - before.harness_s) / wall_s / cores;
+        self.harness_cpu = used.harness;
+        self.other_cpu = used.others;
     }
-}
-
-/// CPU seconds used up to a moment.
-#[derive(Debug, Clone, Copy)]
-struct Used {
-    at: Instant,
-    server_s: f64,
-    harness_s: f64,
-}
-
-impl Used {
-    /// Just before a load: looking at the server is not part of what the harness takes while it runs.
-    fn before(server: Pid) -> Self {
-        let server_s = tree_cpu_s(server);
-        Used { at: Instant::now(), server_s, harness_s: own_cpu_s() }
-    }
-
-    /// Just after it.
-    fn after(server: Pid) -> Self {
-        let (at, harness_s) = (Instant::now(), own_cpu_s());
-        Used { at, server_s: tree_cpu_s(server), harness_s }
-    }
-}
-
-/// CPU that this process has used so far, in seconds.
-fn own_cpu_s() -> f64 {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike as _;
-    getrusage(UsageWho::RUSAGE_SELF)
-        .map_or(0.0, |usage| (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
 }
 
 /// Where relative paths of a plan's file start.

@@ -4,7 +4,7 @@
 //! of one run can disturb the next. Its temporary files lie in a directory that goes with the run.
 
 use crate::keep::{self, Kept};
-use crate::plan::{Ready, Server};
+use crate::plan::{Ready, Server, Stop};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,6 +12,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use unbloat_process::status::command;
@@ -43,7 +44,9 @@ pub enum ServerError {
         output: String,
     },
     /// It did not get ready in time.
-    #[error("nothing after {after:?} that says it is ready ({ready}). Its last words: {output}")]
+    #[error(
+        "nothing after {after:?} (server.ready-within) that says it is ready ({ready}). Its last words: {output}"
+    )]
     NotReady {
         /// What was waited for.
         ready: String,
@@ -52,6 +55,9 @@ pub enum ServerError {
         /// The end of its output.
         output: String,
     },
+    /// The user wants to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// Something of this machine.
     #[error("{what}: {source}")]
     Machine {
@@ -75,13 +81,19 @@ pub struct Start<'a> {
     pub directory: &'a Path,
     /// This program's own file.
     pub unbloat: &'a Path,
+    /// Set when the user wants to stop.
+    pub interrupted: &'a AtomicBool,
 }
 
 /// A running server. Dropping it ends it by force.
 #[derive(Debug)]
 pub struct Running {
     kept: Kept,
+    stop: Stop,
     stop_within: Duration,
+    /// For the command that stops it.
+    directory: PathBuf,
+    unbloat: PathBuf,
     port: u16,
     url: String,
     root: Pid,
@@ -122,7 +134,10 @@ impl Running {
         let root = kept.pid();
         let mut running = Running {
             kept,
+            stop: start.server.stop.clone(),
             stop_within: start.server.stop_within,
+            directory: start.directory.to_owned(),
+            unbloat: start.unbloat.to_owned(),
             port,
             url: format!("http://127.0.0.1:{port}"),
             root,
@@ -130,7 +145,7 @@ impl Running {
             log,
             _scratch: scratch,
         };
-        running.wait_ready(&start.server.ready, start.server.ready_within)?;
+        running.wait_ready(start)?;
         Ok(running)
     }
 
@@ -140,21 +155,30 @@ impl Running {
         self.root
     }
 
-    /// Fills `{url}`, `{host}` (the URL without its scheme and path) and `{port}` into a word.
+    /// Fills `{url}`, `{host}` (the URL without its scheme and path), `{port}` and `{pid}` (of what was started) into a word.
     #[must_use]
     pub fn fill(&self, word: &str) -> String {
         let host = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or(host);
-        word.replace("{url}", &self.url).replace("{host}", host).replace("{port}", &self.port.to_string())
+        word.replace("{url}", &self.url)
+            .replace("{host}", host)
+            .replace("{port}", &self.port.to_string())
+            .replace("{pid}", &self.kept.pid().to_string())
     }
 
     /// The next line of stdout that contains `piece`.
     ///
     /// # Errors
-    /// The server ended, or said nothing like it in time.
-    pub fn wait_line(&mut self, piece: &str, within: Duration) -> Result<String, ServerError> {
+    /// The server ended, or said nothing like it in time, or the user wants to stop.
+    pub fn wait_line(
+        &mut self,
+        piece: &str,
+        within: Duration,
+        interrupted: &AtomicBool,
+    ) -> Result<String, ServerError> {
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {
+            go_on(interrupted)?;
             match self.lines.recv_timeout(POLL) {
                 Ok(line) if line.contains(piece) => return Ok(line),
                 Ok(_) => {}
@@ -180,18 +204,24 @@ impl Running {
         }
     }
 
-    /// Ends it: SIGTERM to what was started, and after a while SIGKILL to all that is left of it.
+    /// Ends it as the plan says, by default with SIGTERM to what was started, and after a while with SIGKILL to all that is left
+    /// of it.
     pub fn stop(mut self) -> Ending {
-        // Gone already is as good.
-        let _ = signal::terminate(self.kept.pid());
         let deadline = Instant::now() + self.stop_within;
+        let asked = match &self.stop {
+            Stop::Signal(name) => {
+                // Gone already is as good.
+                let _ = signal::named(name).map(|signal| signal::send(self.kept.pid(), signal));
+                format!("SIG{}", name.trim_start_matches("SIG"))
+            }
+            Stop::Command(words) => self.run_stop(words, deadline),
+        };
         while !self.kept.is_gone() {
             if Instant::now() >= deadline {
                 let left: Vec<String> = self.kept.tree().into_iter().map(named).collect();
+                let (left, within) = (left.join(", "), self.stop_within);
                 return Ending::Forced(format!(
-                    "{} still ran {:?} after SIGTERM",
-                    left.join(", "),
-                    self.stop_within
+                    "{left} still ran {within:?} after {asked} (server.stop-within)"
                 ));
             }
             std::thread::sleep(POLL);
@@ -202,10 +232,31 @@ impl Running {
         }
     }
 
-    fn wait_ready(&mut self, ready: &Ready, within: Duration) -> Result<(), ServerError> {
-        match ready {
+    /// Runs the plan's command that stops the server; in words what came of it.
+    fn run_stop(&self, words: &[String], deadline: Instant) -> String {
+        let words: Vec<String> = words.iter().map(|word| self.fill(word)).collect();
+        let shown = words.join(" ");
+        let mut command = keep::command(&self.unbloat, &words);
+        command.current_dir(&self.directory).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut kept = match Kept::start(command) {
+            Ok(kept) => kept,
+            Err(error) => return format!("`{shown}`, which cannot be started: {error}"),
+        };
+        loop {
+            match kept.ended() {
+                Some(0) => return format!("`{shown}`"),
+                Some(status) => return format!("`{shown}`, which ended with status {status}"),
+                None if Instant::now() >= deadline => return format!("`{shown}`, which still runs"),
+                None => std::thread::sleep(POLL),
+            }
+        }
+    }
+
+    fn wait_ready(&mut self, start: &Start) -> Result<(), ServerError> {
+        let (within, interrupted) = (start.server.ready_within, start.interrupted);
+        match &start.server.ready {
             Ready::Line(piece) => {
-                let line = self.wait_line(piece, within)?;
+                let line = self.wait_line(piece, within, interrupted)?;
                 let words = key_values(&line);
                 if let Some(url) = words.get("url") {
                     self.url = (*url).to_owned();
@@ -216,9 +267,9 @@ impl Running {
                 Ok(())
             }
             Ready::Http(url) => {
-                self.poll(format!("an answer from {url}"), within, |this| answers(&this.fill(url)))
+                self.poll(format!("an answer from {url}"), start, |this| answers(&this.fill(url)))
             }
-            Ready::Port(port) => self.poll(format!("port {port}"), within, |this| {
+            Ready::Port(port) => self.poll(format!("port {port}"), start, |this| {
                 this.fill(port).parse().is_ok_and(|port: u16| TcpStream::connect(("127.0.0.1", port)).is_ok())
             }),
         }
@@ -227,11 +278,13 @@ impl Running {
     fn poll(
         &mut self,
         what: String,
-        within: Duration,
+        start: &Start,
         is_ready: impl Fn(&Self) -> bool,
     ) -> Result<(), ServerError> {
+        let within = start.server.ready_within;
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {
+            go_on(start.interrupted)?;
             self.check()?;
             if is_ready(self) {
                 return Ok(());
@@ -280,6 +333,10 @@ impl Start<'_> {
         command.process_group(0);
         Kept::start(command).map_err(|source| ServerError::Spawn { program, source })
     }
+}
+
+fn go_on(interrupted: &AtomicBool) -> Result<(), ServerError> {
+    if interrupted.load(Ordering::Relaxed) { Err(ServerError::Interrupted) } else { Ok(()) }
 }
 
 /// A process for people: its number and command.

@@ -15,8 +15,9 @@ pub struct Trace {
     pub points: Vec<(f64, f64)>,
     /// When the load ended and the idle tail began.
     pub idle_at: Option<f64>,
-    /// When the server was asked to end.
-    pub stop_at: Option<f64>,
+    /// Steps of the load: when each began to connect its clients, and how many there were then. Empty where the load has none,
+    /// and in files of earlier versions, which do not have the moments.
+    pub steps: Vec<(f64, f64)>,
     /// Bytes by category of the census at the end of the load, summed over the tree: proportional bytes, or, where the kernel
     /// does not tell those of a category, resident ones scaled to the process's PSS.
     pub made_of: BTreeMap<String, f64>,
@@ -46,7 +47,7 @@ pub fn traces(path: &Path, stored: &Stored) -> Result<Vec<Trace>, FileError> {
         let bytes = row.proportional_bytes.map_or_else(|| row.bytes as f64 * share(), |bytes| bytes as f64);
         *made_of.entry(run).or_default().entry(row.category).or_default() += bytes;
     }
-    let marks = reader.marks()?;
+    let (marks, steps) = (reader.marks()?, reader.steps()?);
     let mut traces = Vec::new();
     for (id, result) in &stored.runs {
         if result.excluded.is_some() {
@@ -60,11 +61,20 @@ pub fn traces(path: &Path, stored: &Stored) -> Result<Vec<Trace>, FileError> {
             slot: result.slot,
             points: points.into_iter().map(|(time, pss)| (seconds(time), pss as f64)).collect(),
             idle_at: at("idle").map(seconds),
-            stop_at: at("stop").map(seconds),
+            steps: steps
+                .iter()
+                .filter(|step| step.run == Some(*id) && is_within(step.started_ns, load, at("idle")))
+                .filter_map(|step| Some((seconds(step.started_ns), step.name.parse().ok()?)))
+                .collect(),
             made_of: made_of.remove(id).unwrap_or_default(),
         });
     }
     Ok(traces)
+}
+
+/// Earlier versions gave every step the moment of the run's end.
+fn is_within(time_ns: i64, load_ns: i64, idle_ns: Option<i64>) -> bool {
+    time_ns >= load_ns && idle_ns.is_some_and(|idle| time_ns <= idle)
 }
 
 fn nearest(all: &[(i64, f64)], time_ns: i64) -> Option<f64> {

@@ -7,7 +7,8 @@
 use crate::file::Stored;
 use crate::metric::Metric;
 use crate::result::RunResult;
-use std::collections::BTreeMap;
+use crate::software;
+use std::collections::{BTreeMap, BTreeSet};
 use unbloat_stats::median::median;
 use unbloat_stats::power::ALPHA;
 use unbloat_stats::unpaired::{Unpaired, unpaired};
@@ -19,7 +20,8 @@ pub struct Versus {
     pub shared: Vec<Shared>,
     /// Names that only one of them has.
     pub alone: Vec<String>,
-    /// What else is not the same: facts of the environment, and the plans' titles, as (what, first, second).
+    /// What else is not the same: facts of the environment, keys of the plans, settings and software of the variants that both
+    /// have, as (what, first, second).
     pub differences: Vec<(String, String, String)>,
 }
 
@@ -99,20 +101,55 @@ fn of_blocks(values: &[(usize, f64)]) -> Vec<f64> {
 }
 
 fn differences(first: &Stored, second: &Stored) -> Vec<(String, String, String)> {
-    let facts = |stored: &Stored| -> BTreeMap<String, String> {
-        let title = ("plan".to_owned(), stored.plan.title.clone());
-        let server = ("server".to_owned(), stored.plan.server.start.join(" "));
-        stored.environment.iter().cloned().chain([title, server]).collect()
+    let of_all = |stored: &Stored| -> BTreeMap<String, String> {
+        let plan = &stored.plan;
+        let title = [("plan".to_owned(), plan.title.clone())];
+        let keys = [keys("server", &plan.server), keys("load", &plan.load), keys("design", &plan.design)];
+        stored.environment.iter().cloned().chain(title).chain(keys.into_iter().flatten()).collect()
     };
-    let (first, second) = (facts(first), facts(second));
-    let names: std::collections::BTreeSet<_> = first.keys().chain(second.keys()).cloned().collect();
-    let value =
-        |facts: &BTreeMap<String, String>, name: &String| facts.get(name).cloned().unwrap_or_default();
-    names
-        .into_iter()
-        .map(|name| (name.clone(), value(&first, &name), value(&second, &name)))
-        .filter(|(_, first, second)| first != second)
-        .collect()
+    let mut differences = differing(&of_all(first), &of_all(second));
+    // What is the same change in several variants is said once.
+    let mut of_variants: BTreeMap<(String, String, String), Vec<&str>> = BTreeMap::new();
+    for (index, variant) in first.variants.iter().enumerate() {
+        let Some(other) = second.variants.iter().position(|v| v.name == variant.name) else { continue };
+        for difference in differing(&of_variant(first, index), &of_variant(second, other)) {
+            of_variants.entry(difference).or_default().push(&variant.name);
+        }
+    }
+    differences.extend(of_variants.into_iter().map(|((what, first, second), variants)| {
+        (format!("{what} of {}", variants.join(", ")), first, second)
+    }));
+    differences
+}
+
+/// Settings of a variant, and the software that its server was made of.
+fn of_variant(stored: &Stored, index: usize) -> BTreeMap<String, String> {
+    let settings = stored.variants.get(index).map(|variant| keys("variant", variant)).unwrap_or_default();
+    let software =
+        software::NAMES.map(|name| (name.to_owned(), stored.software(index, name).join(", then ")));
+    settings.into_iter().chain(software).collect()
+}
+
+/// The keys of a table of a plan, and their values as text.
+fn keys(table: &str, value: &impl serde::Serialize) -> Vec<(String, String)> {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(value) else { return Vec::new() };
+    let text = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        serde_json::Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    fields.into_iter().map(|(key, value)| (format!("{table}.{key}"), text(value))).collect()
+}
+
+/// What is not the same. An empty text stands for what one of them does not have.
+fn differing(
+    first: &BTreeMap<String, String>,
+    second: &BTreeMap<String, String>,
+) -> Vec<(String, String, String)> {
+    let names: BTreeSet<_> = first.keys().chain(second.keys()).collect();
+    let value = |facts: &BTreeMap<String, String>, name| facts.get(name).cloned().unwrap_or_default();
+    let all = names.into_iter().map(|name| (name.clone(), value(first, name), value(second, name)));
+    all.filter(|(_, first, second)| first != second).collect()
 }
 
 #[cfg(test)]
@@ -134,6 +171,7 @@ mod tests {
             runs: results.into_iter().map(|result| (unbloat_store::RunId(1), result)).collect(),
             looks: 1,
             environment: vec![],
+            run_facts: BTreeMap::new(),
         }
     }
 
@@ -162,5 +200,25 @@ mod tests {
         let (expected_low, expected_high) = expected.interval.unwrap();
         assert!((low - expected_low).abs() < 1e-9 && (high - expected_high).abs() < 1e-9);
         assert!((of_blocks(&[(3, 2.0), (3, 8.0), (5, 7.0)])[0] - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_known_to_differ_is_listed() {
+        let effects = [(1.0, 1.0), (0.5, 1.0)];
+        let (first, mut second) =
+            (stored(r#""glibc", "arenas=2""#, &effects), stored(r#""glibc", "arenas=2""#, &effects));
+        second.plan.design.idle_tail = std::time::Duration::from_secs(1);
+        second.variants[1].environment.insert("MALLOC_ARENA_MAX".into(), "3".into());
+        let id = second.runs[0].0;
+        second.run_facts.insert(id, BTreeMap::from([("ruby".into(), "3.3.8".into())]));
+        let differences = versus(&first, &second).differences;
+        let found: Vec<_> =
+            differences.iter().map(|(what, _, second)| (what.as_str(), second.as_str())).collect();
+        let expected = [
+            ("design.idle-tail", "1s"),
+            ("ruby of glibc, arenas=2", "3.3.8"),
+            ("variant.environment of arenas=2", r#"{"MALLOC_ARENA_MAX":"3"}"#),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -86,7 +86,17 @@ pub fn survive_file_size_limit() {
     let _ = unsafe { sigaction(Signal::SIGXFSZ, &ignore) };
 }
 
-fn send(pid: Pid, signal: Signal) -> Result<()> {
+/// The signal of that name: `INT`, `SIGINT`.
+#[must_use]
+pub fn named(name: &str) -> Option<Signal> {
+    format!("SIG{}", name.strip_prefix("SIG").unwrap_or(name)).parse().ok()
+}
+
+/// Sends any signal.
+///
+/// # Errors
+/// The process is gone, or is somebody else's.
+pub fn send(pid: Pid, signal: Signal) -> Result<()> {
     kill(nix::unistd::Pid::from_raw(pid.0), signal)
         .map_err(|errno| Error::from_io(pid, "the permission to signal it", errno.into()))
 }

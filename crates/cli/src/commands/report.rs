@@ -5,7 +5,9 @@ use crate::terminal::style_within;
 use anyhow::Context as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use unbloat_lab::analysis::Warning;
 use unbloat_lab::experiment::conclude;
+use unbloat_lab::facts::Mixed;
 use unbloat_lab::file::{Stored, written_plan};
 use unbloat_lab::trace::traces;
 use unbloat_lab::versus::versus;
@@ -64,7 +66,13 @@ fn beside(first: &Stored, file: &Path, other: &Path, json: bool) -> anyhow::Resu
 /// Shows an experiment on stdout, and writes its page.
 pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Result<()> {
     let (results, variants) = (stored.results(), &stored.variants);
-    let (analysis, recommendation) = conclude(&stored.plan, variants, &results, stored.looks);
+    let (mut analysis, recommendation) = conclude(&stored.plan, variants, &results, stored.looks);
+    analysis.warnings.extend(
+        stored
+            .mixed()
+            .into_iter()
+            .map(|Mixed { what, values }| Warning::Mixed { what, values: values.join(", then ") }),
+    );
     let experiment = Experiment {
         plan: &stored.plan,
         variants,
@@ -76,7 +84,7 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
     let about = About {
         traces: traces(recording, stored)?,
         plan: written_plan(recording)?,
-        environment: stored.environment.clone(),
+        environment: stored.facts(),
         recording: recording.display().to_string(),
     };
     std::fs::write(&page, html(&experiment, &about))

@@ -115,6 +115,7 @@ struct Runner<'a, P> {
 impl<P: Progress> Runner<'_, P> {
     /// One step: its figures, and how long data waited to be read.
     fn step(&mut self, clients: u32) -> Result<(Step, Latency), Error> {
+        let start_s = Duration::from_nanos(self.pool.clock.now_ns()).as_secs_f64();
         self.progress.phase(&format!("connecting up to {clients} clients"));
         self.connect(clients)?;
         if self.pool.subscribed.count() == 0 {
@@ -137,6 +138,7 @@ impl<P: Progress> Runner<'_, P> {
         }
         let report = self.pool.take_report();
         let mut step = Step::new(clients, self.load.tally.take());
+        step.start_s = start_s;
         step.connect = connecting.connect;
         step.errors.merge(&connecting.faults);
         step.errors.merge(&report.faults);

@@ -12,6 +12,8 @@ use std::fmt;
 pub struct Step {
     /// Clients that were subscribed when the broadcasts began.
     pub clients: u32,
+    /// When it began to connect the clients that it adds, in seconds since the run began.
+    pub start_s: f64,
     /// From opening the TCP connection until the subscription was confirmed, for those that this step added.
     pub connect: Latency,
     /// From sending a broadcast until its sender has the acknowledgement.
@@ -120,6 +122,7 @@ impl Step {
         }
         Self {
             clients,
+            start_s: 0.0,
             connect: Latency::new(),
             ack: counts.ack,
             delivery: counts.delivery,

@@ -95,6 +95,14 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     room::check(&plan, runs, &output)?;
     let (mut file, stored) =
         ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
+    for (what, then, now) in stored.changed() {
+        let file = output.display();
+        writeln!(
+            std::io::stderr(),
+            "unbloat: warning: the runs in {file} were made with another {what} ({then}; now {now}). It goes on all the same, and the \
+             report says so; -o with another file starts anew"
+        )?;
+    }
     // After a second Ctrl-C, which ends us at once, the next start cleans up.
     let interrupted = interruptible()?;
     let bench = Bench {
