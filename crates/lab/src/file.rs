@@ -384,7 +384,7 @@ driver = "own"
             let run = file.begin(result.slot, position).unwrap();
             let began_ns = file.phase(run, "load").unwrap();
             let steps =
-                result.steps.iter().map(|&(clients, p95_s)| LoadStep { clients, start_s: 0.5, p95_s });
+                result.steps.iter().map(|&(clients, p95_s)| LoadStep { clients, start_s: 1e-6, p95_s });
             let steps: Vec<_> = steps.collect();
             file.steps(run, began_ns, began_ns + 1_000_000_000, &steps).unwrap();
             file.phase(run, "idle").unwrap();
@@ -398,7 +398,7 @@ driver = "own"
         assert_eq!(stored.software(1, "ruby"), ["3.1.2"]);
         assert_eq!(stored.mixed(), []);
         let traces = crate::trace::traces(&path, &stored).unwrap();
-        assert_eq!(traces[0].steps, [(0.5, 100.0)]);
+        assert_eq!(traces[0].steps, [(1e-6, 100.0)]);
     }
 
     #[test]
