@@ -246,8 +246,10 @@ fn what_others_take_of_the_machine_is_known_and_a_plan_may_forbid_it() {
     let load = "driver = \"command\"\ncommand = [\"sleep\", \"1\"]";
     let bench = Bench::new(&shell(busy), load);
     design(&bench, "max-other-cpu = 0.001");
-    let text = bench.refusal();
-    assert!(text.contains("disturbed: other programs took") && text.contains("left out"), "{text}");
+    let document = bench.document();
+    assert_eq!(document["variants"][0]["runs"], 0);
+    let why = document["excluded"][0]["why"].as_str().unwrap();
+    assert!(why.contains("disturbed: other programs took") && why.contains("design.max-other-cpu"), "{why}");
 }
 
 #[test]
@@ -264,8 +266,11 @@ command = ["sh", "-c", "echo run >>runs; sleep 0.3; echo '{\"p95_s\": 0.25}'"]"#
 
 #[test]
 fn a_server_is_stopped_as_the_plan_says() {
-    let stubborn =
-        |signal: &str| shell(&format!("trap '' TERM; trap 'exit 0' {signal}; echo ready; echo done; while :; do sleep 0.05; done"));
+    let stubborn = |signal: &str| {
+        shell(&format!(
+            "trap '' TERM; trap 'exit 0' {signal}; echo ready; echo done; while :; do sleep 0.05; done"
+        ))
+    };
     Bench::new(&format!("stop = \"INT\"\n{}", stubborn("INT")), OWN).document();
     let command = "stop = [\"sh\", \"-c\", \"kill -QUIT {pid}\"]";
     Bench::new(&format!("{command}\n{}", stubborn("QUIT")), OWN).document();
@@ -275,7 +280,8 @@ fn a_server_is_stopped_as_the_plan_says() {
 
 #[test]
 fn work_of_its_own_that_does_not_end_is_told_from_a_server_that_does() {
-    let text = Bench::new(&shell("echo ready; exec sleep 60"), "driver = \"own\"\nwithin = \"200ms\"").refusal();
+    let text =
+        Bench::new(&shell("echo ready; exec sleep 60"), "driver = \"own\"\nwithin = \"200ms\"").refusal();
     assert!(text.contains("the load failed") && text.contains("load.within"), "{text}");
 }
 
@@ -294,7 +300,8 @@ fn ctrl_c_is_heard_while_a_server_gets_ready_and_while_it_does_its_own_work() {
         let bench = Bench::new(&shell(script).replace("10s", "60s"), OWN);
         let mut harness = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let sleeps = |process: &PathBuf| {
-            std::fs::read_to_string(process.join("cmdline")).is_ok_and(|command| command == "sleep\060\0")
+            std::fs::read_to_string(process.join("cmdline"))
+                .is_ok_and(|command| command.split('\0').eq(["sleep", "60", ""]))
         };
         let runs = (0..1500).any(|_| {
             std::thread::sleep(Duration::from_millis(20));
