@@ -99,6 +99,7 @@ fn run(slot: Slot) -> RunResult {
         steps: vec![(100.0, 0.05 * noise(0.4)), (200.0, 0.1 * noise(2.1))],
         proof: vec![format!("glibc's arena_max is {}", if slot.variant == 0 { 16 } else { 2 })],
         harness_cpu: 0.001,
+        other_cpu: Some(0.02),
         excluded: None,
     }
 }
@@ -109,7 +110,7 @@ fn trace(slot: Slot) -> Trace {
         slot,
         points: (-5..25).map(|second| (f64::from(second), memory(slot.variant))).collect(),
         idle_at: Some(20.0),
-        stop_at: Some(24.5),
+        steps: vec![(0.0, 100.0), (10.0, 200.0)],
         made_of: [("malloc_stranded".to_owned(), stranded * MIB)].into(),
     }
 }
