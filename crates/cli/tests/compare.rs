@@ -171,7 +171,7 @@ fn an_injected_slowdown_is_found() {
 fn killed_at_any_moment_the_same_command_goes_on_and_nothing_stays() {
     let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n";
     let bench = Bench::new(&sleeper(variants));
-    for wait_ms in [150, 420, 777, 1300] {
+    for wait_ms in random_moments(4, 1500) {
         let mut child =
             bench.command(&["compare", "plan.toml", "--quiet"]).stdout(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(wait_ms));
@@ -183,6 +183,22 @@ fn killed_at_any_moment_the_same_command_goes_on_and_nothing_stays() {
     let marks: Vec<_> = ["0.02 * (ENV"].into_iter().collect();
     let left = running_with(bench.directory.path(), &marks);
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// So many moments below a limit, in milliseconds, from a seed that is printed: a failure is made again with UNBLOAT_TEST_SEED.
+fn random_moments(count: usize, below_ms: u64) -> Vec<u64> {
+    use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+    let given = std::env::var("UNBLOAT_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut state: u64 = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    println!("UNBLOAT_TEST_SEED={state}");
+    let next = || {
+        // Knuth's linear congruential generator (MMIX); its upper bits are the good ones.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below_ms
+    };
+    let moments = std::iter::repeat_with(next).take(count).collect();
+    println!("killed after {moments:?} ms");
+    moments
 }
 
 /// Processes that were started in `directory` with all of `pieces` in their command line.
@@ -205,6 +221,52 @@ fn a_dry_run_runs_nothing_and_shows_the_order() {
         "{text}"
     );
     assert!(!bench.directory.path().join("plan.unbloat").exists());
+    let here = bench.directory.path().canonicalize().unwrap();
+    for piece in [here.to_str().unwrap(), "the server's own work, until it prints \"done\""] {
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
+}
+
+#[test]
+fn a_dry_run_knows_what_is_made_and_shows_load_and_other_starts() {
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nstart = [\"sh\", \"-c\", \"echo ready; exec sleep 60\"]\n";
+    let load = "driver = \"command\"\ncommand = [\"true\", \"{port}\"]";
+    let plan = sleeper(variants).replace("driver = \"own\"", load).replace("blocks = 6", "blocks = 1");
+    let bench = Bench::new(&plan);
+    let dry_run = |more: &[&str]| {
+        let output = bench.run(&[&["compare", "plan.toml", "--dry-run"], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = dry_run(&[]);
+    assert!(text.contains("true {port}") && text.contains("starts sh -c echo ready"), "{text}");
+    bench.document(&["compare", "plan.toml", "--json", "--quiet"]);
+    let text = dry_run(&["--blocks", "2"]);
+    assert!(text.contains("3 runs are made already") && text.contains("for the 3 that are left"), "{text}");
+}
+
+/// A title long enough to cover all that the process was started with, variables too.
+#[test]
+fn a_variable_is_proved_although_a_title_is_written_over_it() {
+    let variants =
+        "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nenvironment = { SOME_CONF = \"x:1\" }\n";
+    let plan = sleeper(variants).replace("blocks = 6", "blocks = 1");
+    let plan =
+        plan.replace("$stdout.sync = true", "$stdout.sync = true\nProcess.setproctitle(\"t\" * 100_000)");
+    let bench = Bench::new(&plan);
+    let document = bench.document(&["compare", "plan.toml", "--json", "--quiet"]);
+    assert_eq!(document["variants"][1]["runs"], 1, "{document:#}");
+    assert!(!document["warnings"].to_string().contains("cannot be read back"), "{document:#}");
+    let page = std::fs::read_to_string(bench.directory.path().join("plan.html")).unwrap();
+    assert!(
+        page.contains("SOME_CONF=x:1 is in its environment"),
+        "the title has covered it, and memory shows it"
+    );
+    assert!(
+        page.contains("<td>ruby</td>")
+            && page.contains("<td>glibc</td>")
+            && page.contains("<td>unbloat_build</td>")
+    );
 }
 
 #[test]
@@ -220,10 +282,14 @@ fn init_writes_a_plan_that_is_understood() {
 
 #[test]
 fn bad_plans_are_refused_with_the_reason() {
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n";
+    let options = "driver = \"cable\"\noptions = [\"--cleints=3\"]";
+    let bench = sleeper(variants).replace("driver = \"own\"", options);
     let leen = sleeper("[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\npolicy = \"leen\"\n");
     for (plan, expected) in [
         ("title = \"x\"\nserevr = {}\n", "did you mean `server`?"),
         ("no toml at all", "plan.toml"),
+        (bench.as_str(), "unexpected argument '--cleints"),
         (leen.as_str(), "variant 'b': no policy is called 'leen'. There are: lean, off"),
     ] {
         let output = Bench::new(plan).run(&["compare", "plan.toml"]);

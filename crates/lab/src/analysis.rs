@@ -167,6 +167,14 @@ pub enum Warning {
         /// Its values in the order in which they came.
         values: String,
     },
+    /// Something that makes a variant what it says does not show in its processes.
+    #[error("{variant}: {what}; that is what was asked for, and nothing proves it")]
+    NotProved {
+        /// The variant.
+        variant: String,
+        /// What.
+        what: String,
+    },
     /// The harness itself took more of the machine than it may.
     #[error(
         "the harness took {percent:.1} % of the machine's CPU in its worst run; it should stay below 1 %"

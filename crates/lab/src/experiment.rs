@@ -147,7 +147,10 @@ fn remaining(bench: &Bench, results: &[RunResult], total: usize) -> Option<Durat
     let left = total.saturating_sub(results.len()) as f64;
     let made: f64 = results.iter().map(|r| r.wall_s).sum();
     let each = match results.len() {
-        0 => (bench.plan.design.run_takes + bench.plan.design.idle_tail).as_secs_f64(),
+        0 => {
+            let design = &bench.plan.design;
+            (design.run_takes + design.warm_up + design.idle_tail).as_secs_f64()
+        }
         n => made / n as f64,
     };
     Duration::try_from_secs_f64(left * each).ok()

@@ -2,7 +2,8 @@
 
 use crate::file::Stored;
 use crate::result::RunResult;
-use crate::{machine, software};
+use crate::variant::Variant;
+use crate::{machine, proof, software};
 use std::collections::BTreeMap;
 use unbloat_store::RunId;
 
@@ -55,6 +56,17 @@ impl Stored {
             })
         });
         machine.chain(software).filter(|mixed| mixed.values.len() > 1).collect()
+    }
+
+    /// What of the variants is claimed but was proved by nothing, as (variant, what).
+    #[must_use]
+    pub fn unproved(&self) -> Vec<(String, String)> {
+        let of = |(index, variant): (usize, &Variant)| {
+            let mut runs = self.counting().map(|(_, run)| run).filter(|run| run.slot.variant == index);
+            let texts = runs.next().map(|run| proof::unproved(&run.proof).cloned().collect::<Vec<_>>());
+            texts.unwrap_or_default().into_iter().map(|text| (variant.name.clone(), text)).collect::<Vec<_>>()
+        };
+        self.variants.iter().enumerate().flat_map(of).collect()
     }
 
     /// What differs now from the machine that made the last run, as (name, then, now). Nothing if there is no run yet.

@@ -134,6 +134,18 @@ impl ExperimentFile {
         Ok((ExperimentFile { writer, variants }, stored))
     }
 
+    /// What the file at `path` holds of an experiment with this plan; `None` if there is no such file yet, or none with a plan.
+    ///
+    /// # Errors
+    /// The file holds something else or another plan.
+    pub fn peek(path: &Path, plan_text: &str) -> Result<Option<Stored>> {
+        if !path.exists() || !holds_a_plan(path)? {
+            return Ok(None);
+        }
+        check_same(path, plan_text)?;
+        Stored::read(path).map(Some)
+    }
+
     /// The file's name.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -22,8 +22,7 @@ impl Found {
     #[must_use]
     pub fn look(directory: &Path) -> Found {
         let has = |name: &str| directory.join(name).exists();
-        let gems = ["Gemfile.lock", "Gemfile"].map(|name| std::fs::read_to_string(directory.join(name)));
-        let gems: String = gems.into_iter().flatten().collect();
+        let gems = gems(directory);
         let web = has("config.ru") || gems.contains("puma") || gems.contains("rails");
         let cable = has("config/cable.yml") && channel(directory).is_some();
         let anycable = gems.contains("anycable") || has("config/anycable.yml") || has("lib/anycable_rpc.rb");
@@ -31,7 +30,7 @@ impl Found {
             Found::Cable
         } else if web {
             Found::Web
-        } else if has("config/sidekiq.yml") || gems.contains("sidekiq") || requires_sidekiq(directory) {
+        } else if has_sidekiq(directory) {
             Found::Sidekiq
         } else {
             Found::Nothing
@@ -70,18 +69,28 @@ fn camel(name: &str) -> String {
     name.split('_').map(word).collect()
 }
 
-/// Whether a Ruby file beside requires Sidekiq: workers without a Gemfile.
-fn requires_sidekiq(directory: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(directory) else { return false };
-    let ruby = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "rb"));
-    ruby.filter_map(|path| std::fs::read_to_string(path).ok()).any(|text| {
-        text.lines().any(|line| {
-            line.trim_start().starts_with("require \"sidekiq")
-                || line.trim_start().starts_with("require 'sidekiq")
-        })
+/// What the application depends on, as Bundler has it.
+fn gems(directory: &Path) -> String {
+    let files = ["Gemfile.lock", "Gemfile"].map(|name| std::fs::read_to_string(directory.join(name)));
+    files.into_iter().flatten().collect()
+}
+
+fn has_sidekiq(directory: &Path) -> bool {
+    directory.join("config/sidekiq.yml").exists()
+        || gems(directory).contains("sidekiq")
+        || requiring_sidekiq(directory).is_some()
+}
+
+/// The first Ruby file beside that requires Sidekiq: workers without Rails.
+fn requiring_sidekiq(directory: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names.into_iter().filter(|name| name.ends_with(".rb")).find(|name| {
+        let text = std::fs::read_to_string(directory.join(name)).unwrap_or_default();
+        text.lines()
+            .map(str::trim_start)
+            .any(|line| line.starts_with("require \"sidekiq") || line.starts_with("require 'sidekiq"))
     })
 }
 
@@ -120,10 +129,16 @@ directory = {directory:?}
         found = found.describe(),
         directory = from_here.display().to_string(),
     );
-    text.push_str(if brings_start(directory) { OWN_START } else { server(found) });
+    match brings_start(directory) {
+        true => text.push_str(OWN_START),
+        false => text.push_str(&server(found, directory)),
+    }
     text.push_str("ready-within = \"60s\"\nstop-within = \"20s\"\n# environment = { RAILS_ENV = \"production\" }\n\n[load]\n");
     let channel = channel(directory).unwrap_or_else(|| "BenchmarkChannel".to_owned());
     text.push_str(&load(found).replace("{channel}", &channel));
+    if matches!(found, Found::Cable | Found::Web) && has_sidekiq(directory) {
+        text.push_str(SIDEKIQ_TOO);
+    }
     text.push_str(
         r#"
 [design]
@@ -147,24 +162,50 @@ ready = { line = "ready" }    # <- a piece of the line that it prints then; pid=
 wrapper-variable = "UNBLOAT_WRAP"    # <- the variable whose words it puts in front of the server, or leave this line out
 "#;
 
-fn server(found: Found) -> &'static str {
+/// Where there is more than one server to look at.
+const SIDEKIQ_TOO: &str = r#"
+# This application has Sidekiq workers, too. They are a server of their own and want a plan of their own, with
+#   start = ["bundle", "exec", "sidekiq", "-e", "production"]
+#   ready = { line = "Running in" }
+# in [server], and in [load]
+#   driver = "jobs"
+#   url = "redis://127.0.0.1:6379/0"
+#   options = ["--class=HardJob"]
+"#;
+
+fn server(found: Found, directory: &Path) -> String {
+    let has = |name: &str| directory.join(name).exists();
+    let bundled = ["Gemfile", "Gemfile.lock"].iter().any(|name| has(name));
+    let bundle: &[&str] = if bundled { &["bundle", "exec"] } else { &[] };
     match found {
         Found::Cable | Found::Web => {
-            r#"start = ["bundle", "exec", "puma", "-e", "production", "-w", "2", "-b", "tcp://127.0.0.1:{port}"]
-ready = { http = "http://127.0.0.1:{port}/" }
-"#
+            // What stands on the command line would count more than what the application says of itself.
+            let workers: &[&str] = if has("config/puma.rb") { &[] } else { &["-w", "2"] };
+            let puma = [bundle, &["puma", "-e", "production"], workers, &["-b", "tcp://127.0.0.1:{port}"]];
+            format!("start = {}\nready = {{ http = \"http://127.0.0.1:{{port}}/\" }}\n", words(&puma.concat()))
         }
         Found::Sidekiq => {
-            r#"start = ["bundle", "exec", "sidekiq", "-e", "production"]
-ready = { line = "Booted" }    # <- a piece of a line that the workers print when they have started
-"#
+            // Without Rails it has to be told what to load.
+            let file = requiring_sidekiq(directory).filter(|_| !has("config/application.rb"));
+            let file = file.map(|name| format!("./{name}"));
+            let require: Vec<&str> = file.iter().flat_map(|name| ["-r", name.as_str()]).collect();
+            let sidekiq = [bundle, &["sidekiq", "-e", "production"], require.as_slice()].concat();
+            // All versions from 4 to 8 log "Running in ruby …" when the application is loaded (sidekiq/cli.rb).
+            format!("start = {}\nready = {{ line = \"Running in\" }}\n", words(&sidekiq))
         }
         Found::Nothing => {
             r#"start = ["./server", "--port", "{port}"]    # <- the command that starts your server in the foreground
 ready = { port = "{port}" }
 "#
+            .to_owned()
         }
     }
+}
+
+/// Words as TOML has them.
+fn words(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    format!("[{}]", quoted.join(", "))
 }
 
 fn load(found: Found) -> &'static str {
@@ -238,5 +279,24 @@ mod tests {
             let text = plan(directory.path(), Path::new("."));
             Plan::parse(&text).unwrap_or_else(|e| panic!("{expected:?}: {e}\n{text}"));
         }
+    }
+
+    fn plan_of(files: &[(&str, &str)]) -> String {
+        plan(application(files).path(), Path::new("."))
+    }
+
+    #[test]
+    fn what_an_application_says_of_itself_stands() {
+        let bare = plan_of(&[("config.ru", "")]);
+        assert!(bare.contains(r#"start = ["puma", "-e", "production", "-w", "2", "-b""#), "{bare}");
+        let rails = plan_of(&[("Gemfile", "gem 'rails'\ngem 'sidekiq'"), ("config/puma.rb", "workers 4")]);
+        assert!(rails.contains(r#"start = ["bundle", "exec", "puma", "-e", "production", "-b""#), "{rails}");
+        assert!(rails.contains("has Sidekiq workers, too"), "{rails}");
+        let workers = plan_of(&[("worker.rb", "require 'sidekiq'")]);
+        assert!(
+            workers.contains(r#"start = ["sidekiq", "-e", "production", "-r", "./worker.rb"]"#),
+            "{workers}"
+        );
+        assert!(workers.contains(r#"line = "Running in""#), "{workers}");
     }
 }

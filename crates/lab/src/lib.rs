@@ -18,6 +18,7 @@
 //! | [`keep`] | what is started, and that nothing of it stays |
 //! | [`server`] | starting a fresh server, and ending it so that nothing is left |
 //! | [`room`] | enough disk for what an experiment writes |
+//! | [`deploy`] | what to put where, so that a variant is what runs in production |
 //! | [`driver`] | putting the load on a server |
 //! | [`cpu`] | who used the machine while a load ran |
 //! | [`memory`] | the memory of a server's tree during a run |
@@ -35,6 +36,7 @@
 
 pub mod analysis;
 pub mod cpu;
+pub mod deploy;
 pub mod driver;
 pub mod experiment;
 pub mod facts;

@@ -62,18 +62,23 @@ impl Variant {
     #[must_use]
     pub fn words(&self, unbloat: &Path) -> Vec<String> {
         let mut words = self.wrapper.clone();
-        let preload = self.preload.iter().map(|library| format!("LD_PRELOAD={library}"));
-        let variables: Vec<_> =
-            self.environment.iter().map(|(k, v)| format!("{k}={v}")).chain(preload).collect();
+        let variables = self.variables();
         if !variables.is_empty() {
             words.push("env".to_owned());
-            words.extend(variables);
+            words.extend(variables.into_iter().map(|(key, value)| format!("{key}={value}")));
         }
         if let Some(policy) = &self.policy {
             words.push(unbloat.display().to_string());
             words.extend(["run", "--policy", policy, "--"].map(str::to_owned));
         }
         words
+    }
+
+    /// Variables for the server's command, the preloaded library among them.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let preload = self.preload.iter().map(|library| ("LD_PRELOAD".to_owned(), library.clone()));
+        self.environment.clone().into_iter().chain(preload).collect()
     }
 
     /// What must be true of every process of the server if the variant is what it says.
@@ -94,38 +99,6 @@ impl Variant {
             )
             .collect()
     }
-
-    /// What to put where: the place and the line. Empty for the bare control.
-    #[must_use]
-    pub fn deploy(&self) -> Vec<(&'static str, String)> {
-        let mut lines = Vec::new();
-        if let Some(policy) = &self.policy {
-            let option = if policy == "lean" { String::new() } else { format!(" --policy {policy}") };
-            lines.push(("Procfile", format!("web: unbloat run{option} -- bundle exec puma")));
-            lines.push((
-                "Dockerfile",
-                format!("ENTRYPOINT [\"unbloat\", \"run\", {}\"--\"]", quoted(&option)),
-            ));
-            lines.push((
-                "systemd",
-                format!("ExecStart=/usr/local/bin/unbloat run{option} -- bundle exec puma"),
-            ));
-        }
-        lines.extend(
-            self.package.iter().map(|package| ("Dockerfile", format!("RUN apt-get install -y {package}"))),
-        );
-        let preload = self.preload.iter().map(|library| ("LD_PRELOAD".to_owned(), library.clone()));
-        for (key, value) in self.environment.clone().into_iter().chain(preload) {
-            lines.push(("Dockerfile", format!("ENV {key}={value}")));
-            lines.push(("systemd", format!("Environment={key}={value}")));
-            lines.push(("Procfile", format!("web: env {key}={value} bundle exec puma")));
-        }
-        lines
-    }
-}
-
-fn quoted(options: &str) -> String {
-    options.split_whitespace().map(|word| format!("\"{word}\", ")).collect()
 }
 
 /// Something that must be true of a process.
@@ -255,13 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deployed_is_what_was_claimed() {
+    fn an_allocator_is_claimed() {
         let tuned = built_in("jemalloc-tuned").unwrap_or_default();
         assert!(tuned.claims().contains(&Claim::Allocator("jemalloc".into())));
-        let deploy = format!("{:?}", tuned.deploy());
-        assert!(deploy.contains("apt-get install -y libjemalloc2"), "{deploy}");
-        assert!(deploy.contains("ENV LD_PRELOAD=libjemalloc.so.2"), "{deploy}");
-        let lean = built_in("lean").unwrap_or_default().deploy();
-        assert!(lean.contains(&("Dockerfile", r#"ENTRYPOINT ["unbloat", "run", "--"]"#.into())), "{lean:?}");
     }
 }

@@ -1,9 +1,17 @@
-//! The environment that a process was started with.
+//! The environment of a process: as it was started, and as it is now.
 //!
-//! `/proc/PID/environ` shows what was passed to `execve`; what the program itself changed later does not show.
+//! `/proc/PID/environ` shows what was passed to `execve`; what the program itself changed later does not show. A program that
+//! writes a title (Puma, Sidekiq: `Process.setproctitle`) writes it over that very memory, after it has copied the variables
+//! elsewhere (CRuby: `compat_init_setproctitle`, missing/setproctitle.c). Where they are then, libc's `environ` tells.
 
-use crate::{Error, Pid, Result};
+use crate::elf::first_mappings;
+use crate::{Error, Image, LiveMemory, Maps, Memory, PAGE_SIZE, Pid, ResidentOnly, Result};
 use std::collections::BTreeMap;
+
+/// More variables are not believed.
+const MAX_VARIABLES: u64 = 100_000;
+/// The longest variable that `execve` takes (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
+const MAX_VARIABLE_BYTES: u64 = 32 * PAGE_SIZE;
 
 /// Variables and values as the process was started with them. Bytes that are not UTF-8 are replaced.
 ///
@@ -11,11 +19,57 @@ use std::collections::BTreeMap;
 /// The process is gone, or may not be looked at.
 pub fn environment(pid: Pid) -> Result<BTreeMap<String, String>> {
     let bytes = std::fs::read(pid.proc("environ")).map_err(|e| Error::from_io(pid, "the environment", e))?;
-    let variables = bytes.split(|&b| b == 0).filter_map(|entry| {
-        let text = String::from_utf8_lossy(entry);
-        text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
-    });
-    Ok(variables.collect())
+    Ok(bytes.split(|&b| b == 0).filter_map(variable).collect())
+}
+
+/// Variables and values as `getenv` finds them now, read from memory. `None` where `environ` cannot be found or what it leads to is
+/// not resident.
+///
+/// # Errors
+/// The process is gone, or may not be looked at.
+pub fn in_memory(pid: Pid) -> Result<Option<BTreeMap<String, String>>> {
+    let maps = Maps::of(pid)?;
+    let memory = LiveMemory::of(pid)?;
+    // A program that refers to `environ` itself has it in its own data (a copy relocation) and lies lower than libc.
+    let mut images = first_mappings(&maps).filter_map(|mapping| Image::of_mapping(pid, mapping).ok());
+    let environ = images.find_map(|image| image.symbol("environ"));
+    Ok(environ.and_then(|environ| variables(&ResidentOnly::new(&memory), environ)))
+}
+
+fn variables(memory: &dyn Memory, environ: u64) -> Option<BTreeMap<String, String>> {
+    let array = memory.word(environ).ok()?;
+    let mut variables = BTreeMap::new();
+    for index in 0..MAX_VARIABLES {
+        match memory.word(array.checked_add(8 * index)?).ok()? {
+            0 => return Some(variables),
+            entry => variables.extend(variable(&text(memory, entry)?)),
+        }
+    }
+    None
+}
+
+/// The bytes up to the next zero.
+fn text(memory: &dyn Memory, address: u64) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    while (text.len() as u64) < MAX_VARIABLE_BYTES {
+        let at = address.checked_add(text.len() as u64)?;
+        // Not beyond the page: the next one may not be there.
+        let mut piece = vec![0; (PAGE_SIZE - at % PAGE_SIZE).min(256) as usize];
+        memory.read(at, &mut piece).ok()?;
+        match piece.iter().position(|&byte| byte == 0) {
+            Some(end) => {
+                text.extend_from_slice(piece.get(..end)?);
+                return Some(text);
+            }
+            None => text.extend(piece),
+        }
+    }
+    None
+}
+
+fn variable(entry: &[u8]) -> Option<(String, String)> {
+    let text = String::from_utf8_lossy(entry);
+    text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]
@@ -26,5 +80,13 @@ mod tests {
     #[test]
     fn own_environment_has_a_path() {
         assert!(environment(Pid::this()).unwrap().contains_key("PATH"));
+    }
+
+    #[test]
+    fn memory_has_the_same_variables_as_getenv() {
+        let found = in_memory(Pid::this()).unwrap().unwrap();
+        let own: BTreeMap<_, _> = std::env::vars().collect();
+        assert_eq!(found.get("PATH"), own.get("PATH"));
+        assert_eq!(found.len(), own.len());
     }
 }

@@ -80,6 +80,8 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
         analysis: &analysis,
         recommendation: &recommendation,
     };
+    let unproved = stored.unproved().into_iter();
+    analysis.warnings.extend(unproved.map(|(variant, what)| Warning::NotProved { variant, what }));
     let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
     let about = About {
         traces: traces(recording, stored)?,

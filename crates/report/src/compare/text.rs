@@ -43,7 +43,8 @@ pub(super) fn answer(experiment: &Experiment) -> (String, String) {
 pub(super) fn deploy(experiment: &Experiment) -> Vec<(&'static str, String)> {
     match experiment.recommendation {
         Recommendation::Use { variant, .. } => {
-            experiment.variants.get(*variant).map(|v| v.deploy()).unwrap_or_default()
+            let variant = experiment.variants.get(*variant);
+            variant.map(|v| unbloat_lab::deploy::deploy(v, experiment.plan)).unwrap_or_default()
         }
         _ => Vec::new(),
     }

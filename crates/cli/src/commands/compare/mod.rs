@@ -1,22 +1,24 @@
 //! `unbloat compare`: which configuration is best for an application, with evidence.
 
 mod built_in;
+mod dry_run;
 mod follow;
 
 use super::report::{Show, show};
 use crate::exit::Exit;
 use crate::interrupt::interruptible;
 use anyhow::Context as _;
+use dry_run::DryRun;
 use follow::Follower;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use unbloat_lab::driver::command_line;
 use unbloat_lab::experiment::{conduct, looks};
 use unbloat_lab::file::{ExperimentFile, Stored};
-use unbloat_lab::plan::Plan;
+use unbloat_lab::plan::{Load, Plan};
 use unbloat_lab::run::{Bench, RunError, directory_of};
 use unbloat_lab::variant::Variant;
-use unbloat_lab::{init, room, schedule};
+use unbloat_lab::{init, room};
 use unbloat_launch::Policy;
 
 /// Options of `unbloat compare`.
@@ -87,10 +89,16 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
         directory_of(&base, &plan).context("cannot find the directory that server.directory names")?;
     let variants: Vec<Variant> =
         plan.variants()?.into_iter().map(|v| as_run(v.here(&directory))).collect::<Result<_, _>>()?;
-    if args.dry_run {
-        return dry_run(&plan, &variants, args.until_decided);
-    }
+    check_options(&plan)?;
     let output = args.output.clone().unwrap_or_else(|| recording_of(name));
+    if args.dry_run {
+        let made = ExperimentFile::peek(&output, &text)?.map_or(Vec::new(), |stored| stored.results());
+        let looks = looks(&plan, args.until_decided);
+        let dry =
+            DryRun { plan: &plan, variants: &variants, directory: &directory, made: &made, looks: &looks };
+        write!(std::io::stdout(), "{dry}")?;
+        return Ok(Exit::Done);
+    }
     let runs = looks(&plan, args.until_decided).last().map_or(0, |blocks| blocks * (variants.len() + 1));
     room::check(&plan, runs, &output)?;
     let (mut file, stored) =
@@ -131,6 +139,17 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What an option of `unbloat bench` in a plan has to say is said before a server is started.
+fn check_options(plan: &Plan) -> anyhow::Result<()> {
+    use clap::Parser as _;
+    if !matches!(plan.load, Load::Cable(_) | Load::Http(_) | Load::Jobs(_)) {
+        return Ok(());
+    }
+    let words = command_line(&plan.load, Path::new("unbloat")).unwrap_or_default();
+    let parsed = crate::Cli::try_parse_from(&words);
+    parsed.map(drop).with_context(|| format!("cannot use the plan's load.options: `{}`", words.join(" ")))
+}
+
 /// A plan's text and the file that its relative paths are relative to.
 fn read_plan(name: &str) -> anyhow::Result<(String, PathBuf)> {
     if let Some(plan) = built_in::find(name) {
@@ -165,44 +184,4 @@ fn write_plan(directory: &Path, output: &Path) -> anyhow::Result<Exit> {
     writeln!(std::io::stdout(), "{}: found {found}. Edit the lines marked <-, then:", output.display())?;
     writeln!(std::io::stdout(), "  unbloat compare {} --dry-run", output.display())?;
     Ok(Exit::Done)
-}
-
-fn dry_run(plan: &Plan, variants: &[Variant], until_decided: bool) -> anyhow::Result<Exit> {
-    let mut out = std::io::stdout().lock();
-    let runs = plan.design.blocks * (variants.len() + 1);
-    writeln!(out, "{}: {runs} runs in {} blocks", plan.title, plan.design.blocks)?;
-    for (index, variant) in variants.iter().enumerate() {
-        let words = variant.words(Path::new("unbloat"));
-        let words = if words.is_empty() { "(nothing in front)".to_owned() } else { words.join(" ") };
-        writeln!(
-            out,
-            "  {:16} {words}{}",
-            variant.name,
-            if index == 0 { "   control, twice a block" } else { "" }
-        )?;
-    }
-    writeln!(out, "  server           {}", plan.server.start.join(" "))?;
-    for block in 0..plan.design.blocks {
-        let order = schedule::block(plan.design.seed, block, variants.len());
-        let names: Vec<&str> =
-            order.iter().filter_map(|slot| variants.get(slot.variant)).map(|v| v.name.as_str()).collect();
-        writeln!(out, "  block {:2}: {}", block + 1, names.join(", "))?;
-    }
-    let each = plan.design.run_takes + plan.design.idle_tail;
-    let total = each * u32::try_from(runs).unwrap_or(u32::MAX);
-    writeln!(
-        out,
-        "about {}, if a run takes {} (design.run-takes) and idles {}",
-        rounded(total),
-        rounded(plan.design.run_takes),
-        rounded(plan.design.idle_tail)
-    )?;
-    if until_decided {
-        writeln!(out, "more blocks, looked at after {:?} blocks, if nothing is decided", looks(plan, true))?;
-    }
-    Ok(Exit::Done)
-}
-
-fn rounded(duration: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_secs(duration.as_secs()))
 }
