@@ -146,6 +146,8 @@ blocks = 6            # every variant once a block; fewer than 6 rarely show any
 max-blocks = 20       # --until-decided stops here
 idle-tail = "10s"     # what is still there after the load?
 seed = 1
+# warm-up = "10s"         # the load runs so long before it is measured
+# max-other-cpu = 0.1     # leave out runs in which other programs took more than 10 % of the machine
 
 [rule]
 minimize = "pss_end"                 # or pss_idle, pss_peak
