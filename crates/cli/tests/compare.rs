@@ -234,7 +234,7 @@ fn a_dry_run_knows_what_is_made_and_shows_load_and_other_starts() {
     let plan = sleeper(variants).replace("driver = \"own\"", load).replace("blocks = 6", "blocks = 1");
     let bench = Bench::new(&plan);
     let dry_run = |more: &[&str]| {
-        let output = bench.run(&[&["compare", "plan.toml", "--dry-run"], more].concat());
+        let output = bench.run(&[&["compare", "plan.toml", "--dry-run"][..], more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
