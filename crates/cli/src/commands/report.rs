@@ -73,6 +73,8 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
             .into_iter()
             .map(|Mixed { what, values }| Warning::Mixed { what, values: values.join(", then ") }),
     );
+    let unproved = stored.unproved().into_iter();
+    analysis.warnings.extend(unproved.map(|(variant, what)| Warning::NotProved { variant, what }));
     let experiment = Experiment {
         plan: &stored.plan,
         variants,
@@ -80,8 +82,6 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
         analysis: &analysis,
         recommendation: &recommendation,
     };
-    let unproved = stored.unproved().into_iter();
-    analysis.warnings.extend(unproved.map(|(variant, what)| Warning::NotProved { variant, what }));
     let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
     let about = About {
         traces: traces(recording, stored)?,

@@ -86,6 +86,9 @@ impl DryRun<'_> {
     /// By the runs that are made; without any, by what the plan expects of one.
     fn time(&self, f: &mut fmt::Formatter<'_>, left: usize) -> fmt::Result {
         let design = &self.plan.design;
+        if left == 0 {
+            return writeln!(f, "nothing is left to be run");
+        }
         if !self.made.is_empty() {
             let each = self.made.iter().map(|run| run.wall_s).sum::<f64>() / self.made.len() as f64;
             let rest = Duration::try_from_secs_f64(each * left as f64).unwrap_or(Duration::MAX);
