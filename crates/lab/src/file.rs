@@ -12,6 +12,8 @@ use crate::schedule::Slot;
 use crate::variant::Variant;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use unbloat_store::reader::is_unfinished;
 use unbloat_store::{Kind, Metric as Row, Reader, Recording, RunId, VariantId, Writer};
 
 /// Names of facts in the table `provenance`.
@@ -105,6 +107,7 @@ impl ExperimentFile {
         all: &[Variant],
         looks: usize,
     ) -> Result<(Self, Stored)> {
+        discard_unfinished(path)?;
         let is_there = path.exists() && holds_a_plan(path)?;
         if is_there {
             check_same(path, plan_text)?;
@@ -139,7 +142,7 @@ impl ExperimentFile {
     /// # Errors
     /// The file holds something else or another plan.
     pub fn peek(path: &Path, plan_text: &str) -> Result<Option<Stored>> {
-        if !path.exists() || !holds_a_plan(path)? {
+        if !path.exists() || is_unfinished(path) || !holds_a_plan(path)? {
             return Ok(None);
         }
         check_same(path, plan_text)?;
@@ -311,6 +314,27 @@ impl Stored {
     }
 }
 
+/// How long another process may take to make a file.
+const MAKING: Duration = Duration::from_secs(2);
+
+/// Removes a file that somebody was killed over while it was made: nothing is in it yet.
+fn discard_unfinished(path: &Path) -> Result<()> {
+    let deadline = Instant::now() + MAKING;
+    while is_unfinished(path) {
+        if Instant::now() >= deadline {
+            // SQLite's own files beside it are of no use without it.
+            for beside in ["-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{beside}", path.display()));
+            }
+            return std::fs::remove_file(path).map_err(|source| {
+                FileError::Store(unbloat_store::Error::Io { path: path.to_owned(), doing: "remove", source })
+            });
+        }
+        std::thread::sleep(MAKING / 100);
+    }
+    Ok(())
+}
+
 /// Whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
 fn holds_a_plan(path: &Path) -> Result<bool> {
     let reader = Reader::open(path)?;
@@ -411,6 +435,23 @@ driver = "own"
         assert_eq!(stored.mixed(), []);
         let traces = crate::trace::traces(&path, &stored).unwrap();
         assert_eq!(traces[0].steps, [(1e-6, 100.0)]);
+    }
+
+    /// Killed between making the file and writing the first row.
+    #[test]
+    fn a_file_whose_making_was_cut_short_is_made_anew_and_any_other_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = Plan::parse(PLAN).unwrap();
+        let open = |path: &Path| ExperimentFile::open(path, &plan, PLAN, &plan.variants().unwrap(), 1);
+        let empty = directory.path().join("empty.unbloat");
+        std::fs::write(&empty, "").unwrap();
+        open(&empty).unwrap();
+        assert_eq!(Stored::read(&empty).unwrap().plan, plan);
+        assert!(!is_unfinished(&empty));
+        let text = directory.path().join("notes");
+        std::fs::write(&text, "something else").unwrap();
+        assert!(open(&text).is_err());
+        assert_eq!(std::fs::read_to_string(&text).unwrap(), "something else");
     }
 
     #[test]

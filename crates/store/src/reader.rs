@@ -318,6 +318,26 @@ fn connect(path: &Path) -> Result<Connection> {
 }
 
 /// That a database is a recording that this build can read.
+/// Whether the file's making was cut short: it is empty, or a database without a version and without anything in it, which
+/// removing does not lose. Its maker may also still be at it: that takes milliseconds.
+#[must_use]
+pub fn is_unfinished(path: &Path) -> bool {
+    let is_empty = |db: &Connection| -> rusqlite::Result<bool> {
+        let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i32>(0));
+        let is_ours = [0, APPLICATION_ID].contains(&number("PRAGMA application_id")?);
+        Ok(is_ours
+            && number("PRAGMA user_version")? == 0
+            && number("SELECT count(*) FROM sqlite_master")? == 0)
+    };
+    match std::fs::metadata(path) {
+        Ok(file) if file.is_file() && file.len() == 0 => true,
+        Ok(_) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .and_then(|db| is_empty(&db))
+            .unwrap_or(false),
+        Err(_) => false,
+    }
+}
+
 pub(crate) fn check(path: &Path, db: &Connection) -> Result<()> {
     let pragma = |name| {
         db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
