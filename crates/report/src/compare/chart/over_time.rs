@@ -2,6 +2,7 @@
 
 use super::super::Experiment;
 use super::{LEFT, RIGHT, Scale, Tick, Unit, WIDTH, axes, close, line, median, open, path, range, text};
+use std::collections::BTreeMap;
 use unbloat_lab::metric::Metric;
 use unbloat_lab::trace::Trace;
 
@@ -51,9 +52,20 @@ fn curve(out: &mut String, runs: &[&Trace], x: Scale, y: Scale, class: &str) {
     path(out, &middle, &format!("median {class}"));
 }
 
-/// What happens when, in order of time: medians over the runs.
+/// What happens when, in order of time, medians over the runs: the load, or its steps by their number of clients, and the
+/// idle tail.
 fn moments(traces: &[Trace]) -> Vec<Tick> {
-    let mut moments = vec![(0.0, "load".to_owned())];
+    let mut starts: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (start, clients) in traces.iter().flat_map(|trace| &trace.steps) {
+        starts.entry(*clients as u64).or_default().push(*start);
+    }
+    let steps = starts
+        .into_iter()
+        .filter_map(|(clients, starts)| Some((median(starts.into_iter())?, clients.to_string())));
+    let mut moments: Vec<Tick> = steps.collect();
+    if moments.is_empty() {
+        moments.push((0.0, "load".to_owned()));
+    }
     let idle = median(traces.iter().filter_map(|t| t.idle_at));
     moments.extend(idle.map(|at| (at, "idle".to_owned())));
     moments
@@ -83,7 +95,28 @@ fn last_before(points: &[(f64, f64)], time: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::fixture::Owned;
     use super::*;
+
+    #[test]
+    fn steps_are_marked_where_they_begin_by_their_clients() {
+        let names = |traces: &[Trace]| {
+            moments(traces).into_iter().map(|(at, name)| format!("{at} {name}")).collect::<Vec<_>>()
+        };
+        let mut traces = Owned::new(6).about().traces;
+        assert_eq!(names(&traces), ["0 100", "10 200", "20 idle"]);
+        traces.iter_mut().for_each(|trace| trace.steps.clear());
+        assert_eq!(names(&traces), ["0 load", "20 idle"]);
+    }
+
+    #[test]
+    fn a_name_without_room_is_left_out_and_its_line_is_not() {
+        let x = Scale { from: (0.0, 100.0), to: (0.0, 100.0) };
+        let mut out = String::new();
+        marks(&mut out, x, &[(0.0, "1000".into()), (10.0, "2000".into()), (50.0, "idle".into())]);
+        assert_eq!(out.matches("<line").count(), 3);
+        assert!(out.contains(">1000<") && !out.contains(">2000<") && out.contains(">idle<"), "{out}");
+    }
 
     #[test]
     fn a_series_has_no_value_before_it_begins_and_long_after_it_ends() {

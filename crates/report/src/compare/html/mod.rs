@@ -100,7 +100,8 @@ fn answer(out: &mut String, experiment: &Experiment) -> fmt::Result {
 fn memory(out: &mut String, experiment: &Experiment, traces: &[Trace]) -> fmt::Result {
     let curves = chart::over_time(experiment, traces).map(|svg| legend(experiment) + &svg);
     let note = "PSS of the server's processes: the line is the median of the variant's runs, the band reaches from the \
-                smallest to the largest.";
+                smallest to the largest. Dotted lines mark where the load begins, or each step of it with so many clients, and \
+                where it ends and the server idles.";
     figure(out, "Memory over time", note, curves, "No run that counts has samples of its memory.")?;
     let note = "At the end of the load; medians over the variant's runs. What the application has freed is cached by a thread, \
                 trimmable (whole pages that could be given back), or stranded on pages with something live on them. Not told \
@@ -187,7 +188,7 @@ mod tests {
         let over_time = part(&page, "Memory over time");
         assert_eq!(over_time.matches("class=\"median v").count(), 2);
         assert_eq!(over_time.matches("class=\"band v").count(), 2);
-        assert!(over_time.contains(">load</text>") && over_time.contains(">idle</text>"));
+        assert!(over_time.contains(">200</text>") && over_time.contains(">idle</text>"));
         let made_of = part(&page, "What memory is made of");
         assert!(made_of.contains("stranded: 100 MiB") && made_of.contains("stranded: 10.0 MiB"));
         let trade_off = part(&page, "Memory against latency");
