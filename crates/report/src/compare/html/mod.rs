@@ -144,7 +144,7 @@ fn legend(experiment: &Experiment) -> String {
 fn intervals(out: &mut String, experiment: &Experiment) -> fmt::Result {
     let rule = &experiment.plan.rule;
     let mut body = String::new();
-    for metric in std::iter::once(rule.minimize).chain(rule.not_worse.iter().copied()) {
+    for metric in rule.metrics() {
         let Some(svg) = chart::ratios(experiment, metric) else { continue };
         let seen = experiment.analysis.aa.get(&metric).and_then(|aa| aa.minimum_detectable_ratio);
         let seen = seen.map_or(String::new(), |ratio| {
