@@ -5,7 +5,8 @@
 
 use crate::metric::Metric;
 use crate::plan::Rule;
-use crate::result::{Exclusion, RunResult, most_harness_cpu};
+use crate::result::{Exclusion, RunResult};
+use crate::warning::{Warning, warnings};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use unbloat_stats::contrast::{Block, Contrast, bounds, contrast, margin_alpha};
@@ -98,93 +99,6 @@ pub struct Aa {
     pub minimum_detectable_ratio: Option<f64>,
 }
 
-/// A caution about the whole experiment.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Warning {
-    /// Too few blocks for any significance.
-    #[error(
-        "too few blocks ({blocks}): they cannot show any difference in {comparisons} comparisons (variants × metrics of \
-         the rule), however large; add blocks (--until-decided does)"
-    )]
-    TooFewBlocks {
-        /// The most blocks that any variant has with a control.
-        blocks: usize,
-        /// Comparisons that are corrected together.
-        comparisons: usize,
-    },
-    /// Too few blocks of one variant.
-    #[error(
-        "only {blocks} of {variant}'s blocks count: they cannot show any difference, however large; add blocks"
-    )]
-    VariantTooFewBlocks {
-        /// The variant's name.
-        variant: String,
-        /// Its blocks that count.
-        blocks: usize,
-    },
-    /// The rule asks for what the load does not yield.
-    #[error(
-        "the rule wants {metric} not to get worse (rule.not-worse), but this load does not yield it: what the variants \
-         cost in it is not known"
-    )]
-    NotMeasured {
-        /// The metric's name.
-        metric: &'static str,
-    },
-    /// The control differs from itself.
-    #[error(
-        "the control differs from itself in {metric}: its second runs are {ratio:.2}× ({low:.2}–{high:.2}) its first. Chance \
-         does that to at most one metric in twenty; else something other than the variants changed between runs, for \
-         example another program on the machine. Do not trust differences of this size"
-    )]
-    ControlDiffers {
-        /// The metric's name.
-        metric: &'static str,
-        /// Second control ÷ first control.
-        ratio: f64,
-        /// Lower end of its interval.
-        low: f64,
-        /// Upper end of its interval.
-        high: f64,
-    },
-    /// Many runs of a variant are left out.
-    #[error(
-        "{excluded} of {runs} runs of {variant} are left out; what they have in common may matter more than what is left"
-    )]
-    ManyExcluded {
-        /// The variant's name.
-        variant: String,
-        /// Runs left out.
-        excluded: usize,
-        /// All runs of the variant.
-        runs: usize,
-    },
-    /// Runs that are compared with each other were not made under the same conditions.
-    #[error("{what} is not the same in all runs ({values}): what changed in between is in the figures, too")]
-    Mixed {
-        /// What changed.
-        what: String,
-        /// Its values in the order in which they came.
-        values: String,
-    },
-    /// Something that makes a variant what it says does not show in its processes.
-    #[error("{variant}: {what}; that is what was asked for, and nothing proves it")]
-    NotProved {
-        /// The variant.
-        variant: String,
-        /// What.
-        what: String,
-    },
-    /// The harness itself took more of the machine than it may.
-    #[error(
-        "the harness took {percent:.1} % of the machine's CPU in its worst run; it should stay below 1 %"
-    )]
-    HarnessHeavy {
-        /// Percent of all cores.
-        percent: f64,
-    },
-}
-
 /// The whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
@@ -196,14 +110,11 @@ pub struct Analysis {
     pub blocks: usize,
     /// Comparisons that were corrected together: variants × metrics of the rule, as far as there are runs for them.
     pub comparisons: usize,
-    /// Cautions.
+    /// What to be careful about.
     pub warnings: Vec<Warning>,
     /// How it was analyzed.
     pub settings: Settings,
 }
-
-/// Share of the machine's CPU that the harness may take.
-const HARNESS_LIMIT: f64 = 0.01;
 
 /// How to analyze.
 #[derive(Debug, Clone, PartialEq)]
@@ -371,54 +282,6 @@ fn judge(
     }
 }
 
-fn warnings(analysis: &Analysis, results: &[RunResult]) -> Vec<Warning> {
-    let mut warnings = few_blocks(analysis);
-    let Settings { rule, .. } = &analysis.settings;
-    if let Some(control) = analysis.variants.first().filter(|control| control.runs > 0) {
-        let missing = rule.not_worse.iter().filter(|metric| !control.metrics.contains_key(metric));
-        warnings.extend(missing.map(|metric| Warning::NotMeasured { metric: metric.name() }));
-    }
-    // A caution, not a claim: every metric of the rule by itself, or six blocks could never show it.
-    for metric in rule.metrics() {
-        let Some(Contrast { ratio, interval: Some((low, high)), .. }) =
-            analysis.aa.get(&metric).map(|aa| aa.contrast)
-        else {
-            continue;
-        };
-        if high < 1.0 || low > 1.0 {
-            warnings.push(Warning::ControlDiffers { metric: metric.name(), ratio, low, high });
-        }
-    }
-    for VariantAnalysis { name, runs, excluded, .. } in &analysis.variants {
-        let (variant, excluded, runs) = (name.clone(), *excluded, runs + excluded);
-        if excluded * 5 > runs {
-            warnings.push(Warning::ManyExcluded { variant, excluded, runs });
-        }
-    }
-    let heaviest = most_harness_cpu(results);
-    if heaviest > HARNESS_LIMIT {
-        warnings.push(Warning::HarnessHeavy { percent: heaviest * 100.0 });
-    }
-    warnings
-}
-
-/// Once for all variants, or for each that has fewer blocks than others.
-fn few_blocks(analysis: &Analysis) -> Vec<Warning> {
-    let Analysis { comparisons, settings, .. } = analysis;
-    let contrast = |v: &VariantAnalysis| v.metrics.get(&settings.rule.minimize)?.contrast;
-    let compared: Vec<(&VariantAnalysis, Contrast)> =
-        analysis.variants.iter().filter_map(|v| Some((v, contrast(v)?))).collect();
-    let (able, unable): (Vec<_>, Vec<_>) =
-        compared.into_iter().partition(|(_, c)| c.can_decide(*comparisons, settings.alpha()));
-    match unable.iter().map(|(_, c)| c.blocks).max() {
-        Some(blocks) if able.is_empty() => vec![Warning::TooFewBlocks { blocks, comparisons: *comparisons }],
-        _ => unable
-            .into_iter()
-            .map(|(v, c)| Warning::VariantTooFewBlocks { variant: v.name.clone(), blocks: c.blocks })
-            .collect(),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
@@ -478,13 +341,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn few_blocks_are_warned_of_and_show_nothing() {
-        let analysis = analyze(&names(2), &runs(3, &[(1.0, 1.0), (0.1, 1.0)]), settings());
-        assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].verdict, Verdict::NotShown);
-        assert_eq!(analysis.warnings, [Warning::TooFewBlocks { blocks: 3, comparisons: 3 }]);
-    }
-
-    #[test]
     fn excluded_runs_are_counted_and_left_out() {
         let mut results = runs(6, &[(1.0, 1.0), (0.5, 1.0)]);
         let bad = results.iter_mut().find(|r| r.slot.variant == 1).unwrap();
@@ -493,20 +349,6 @@ pub(crate) mod tests {
         let analysis = analyze(&names(2), &results, settings());
         assert_eq!((analysis.variants[1].runs, analysis.variants[1].excluded), (5, 1));
         assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].values.len(), 5);
-    }
-
-    #[test]
-    fn a_control_that_differs_from_itself_is_warned_of() {
-        // Six blocks, the default: fewer sign flips than a correction over metrics could survive.
-        for blocks in [5, 6, 8] {
-            let mut results = runs(blocks, &[(1.0, 1.0), (1.0, 1.0)]);
-            for run in results.iter_mut().filter(|r| r.slot.replica == 1) {
-                run.metrics.entry(Metric::PssEnd).and_modify(|v| *v *= 1.5);
-            }
-            let warnings = analyze(&names(2), &results, settings()).warnings;
-            let differs = |w: &Warning| matches!(w, Warning::ControlDiffers { metric: "pss_end", .. });
-            assert!(warnings.iter().any(differs), "{blocks} blocks: {warnings:?}");
-        }
     }
 
     #[test]
@@ -539,32 +381,5 @@ pub(crate) mod tests {
         // The same runs and variant: what the others are does not matter, only how many.
         assert_eq!(two.1, four.1, "the interval that is shown");
         assert!(two.0 >= two.1 && four.0 > two.0, "{two:?} {four:?}");
-    }
-
-    #[test]
-    fn what_the_rule_asks_for_and_the_load_does_not_yield_is_warned_of() {
-        let rule = Rule { not_worse: vec![Metric::P99, Metric::P95, Metric::CpuPerUnit], ..Rule::default() };
-        let analysis =
-            analyze(&names(2), &runs(6, &[(1.0, 1.0), (0.5, 1.0)]), Settings { rule, ..settings() });
-        let named: Vec<_> =
-            analysis.warnings.iter().filter(|w| matches!(w, Warning::NotMeasured { .. })).cloned().collect();
-        let expected = ["p99", "cpu_per_unit"].map(|metric| Warning::NotMeasured { metric });
-        assert_eq!(named, expected);
-    }
-
-    #[test]
-    fn blocks_that_count_are_counted_and_a_variant_with_many_runs_left_out_is_named() {
-        let mut results = runs(7, &[(1.0, 1.0), (0.5, 1.0), (0.5, 1.0)]);
-        let of_a = results.iter_mut().filter(|r| r.slot.variant == 1);
-        of_a.take(3).for_each(|run| run.excluded = Some(Exclusion::Died("SIGSEGV".into())));
-        let first = results.iter_mut().find(|r| r.slot.variant == 0).unwrap();
-        first.excluded = Some(Exclusion::Dirty("3 messages lost".into()));
-        let analysis = analyze(&names(3), &results, settings());
-        // Three of 28 runs altogether are not many.
-        let many = Warning::ManyExcluded { variant: "a".into(), excluded: 3, runs: 7 };
-        let few = Warning::VariantTooFewBlocks { variant: "a".into(), blocks: 4 };
-        assert_eq!(analysis.warnings, [few, many]);
-        assert_eq!((analysis.variants[1].excluded, analysis.variants[1].died), (3, 3));
-        assert_eq!(analysis.aa[&Metric::PssEnd].contrast.blocks, 6, "one block has one control");
     }
 }

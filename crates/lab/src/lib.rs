@@ -31,6 +31,7 @@
 //! | [`facts`] | where an experiment's runs come from, and whether it stayed the same |
 //! | [`trace`] | memory over time of each run, for the charts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
+//! | [`warning`] | what to be careful about in an analysis |
 //! | [`recommend`] | the answer by the plan's rule |
 //! | [`versus`] | two experiments beside each other |
 
@@ -59,3 +60,4 @@ pub mod software;
 pub mod trace;
 pub mod variant;
 pub mod versus;
+pub mod warning;

@@ -5,12 +5,12 @@ use crate::terminal::style_within;
 use anyhow::Context as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use unbloat_lab::analysis::Warning;
 use unbloat_lab::experiment::conclude;
 use unbloat_lab::facts::Mixed;
 use unbloat_lab::file::{Stored, written_plan};
 use unbloat_lab::trace::traces;
 use unbloat_lab::versus::versus;
+use unbloat_lab::warning::Warning;
 use unbloat_report::compare::{About, Experiment, Two, document, html, text, versus_document, versus_text};
 use unbloat_report::style::Style;
 
