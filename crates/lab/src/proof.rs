@@ -19,7 +19,8 @@ pub fn prove(root: Pid, claims: &[Claim]) -> Result<Vec<String>, String> {
     let tree = Tree::read().map_err(|e| e.to_string())?;
     let servers: Vec<Pid> =
         tree.below(root).into_iter().filter(|&pid| program(pid).as_ref() == Some(&wanted)).collect();
-    let mut proofs = vec![format!("{} processes of {}", servers.len(), wanted.display())];
+    let plural = if servers.len() == 1 { "" } else { "es" };
+    let mut proofs = vec![format!("{} process{plural} of {}", servers.len(), wanted.display())];
     for claim in claims {
         for &pid in &servers {
             let proof = check(pid, claim)?;
