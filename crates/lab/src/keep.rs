@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use unbloat_process::Pid;
-use unbloat_process::keeper::{Keeper, Report};
+use unbloat_process::keeper::{Hearing, Keeper, Report};
 use unbloat_process::tree::Tree;
 
 /// Status of `unbloat keep` when the command cannot be started, as a shell has it.
@@ -147,7 +147,7 @@ pub fn serve(words: &[String]) -> io::Result<i32> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut command = Command::new(words.first().map_or("", String::as_str));
     command.args(words.get(1..).unwrap_or_default()).stdin(Stdio::null());
-    let mut keeper = Keeper::start(command, false)?;
+    let mut keeper = Keeper::start(command, false, Hearing::ToEnd)?;
     let tell = |line: String| drop((&socket).write_all(line.as_bytes()));
     let (mut root, mut status, mut is_wanted) = (None, 0, true);
     loop {

@@ -73,13 +73,29 @@ const KILL: u8 = b'K';
 /// Signals that reach the whole foreground process group; the keeper outlasts them.
 const IGNORED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
+/// Which signals a command is started with the default disposition for, whatever it would inherit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearing {
+    /// None: it begins as if whoever started us had started it.
+    AsInherited,
+    /// SIGINT and SIGQUIT, which a shell without job control lets its background jobs ignore, and SIGTERM: it can be asked to end.
+    /// SIGHUP stays as it was: with `nohup` everything is meant to go on.
+    ToEnd,
+}
+
+impl Hearing {
+    fn resets(self, signal: Signal) -> bool {
+        self == Self::ToEnd && signal != Signal::SIGHUP
+    }
+}
+
 impl Keeper {
     /// Starts a command. Call it before any thread is started: the keeper is a copy of this process. A command that
     /// `may_stay` can be let go later; should the keeper itself be killed, such a command stays too.
     ///
     /// # Errors
     /// The kernel makes no process. That the command itself cannot be started comes as [`Report::NotStarted`].
-    pub fn start(command: Command, may_stay: bool) -> io::Result<Self> {
+    pub fn start(command: Command, may_stay: bool, hearing: Hearing) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         // SAFETY: the child calls only functions of this module, on memory of its own; no other thread that could
         // hold a lock exists, as the documentation above asks for.
@@ -91,7 +107,7 @@ impl Keeper {
             }
             nix::unistd::ForkResult::Child => {
                 drop(ours);
-                let status = i32::from(keep(theirs, command, may_stay).is_err());
+                let status = i32::from(keep(theirs, command, may_stay, hearing).is_err());
                 // SAFETY: ends this copy without running what the original has set up to run at its end.
                 unsafe { libc::_exit(status) }
             }
@@ -151,12 +167,14 @@ impl std::os::fd::AsFd for Keeper {
 }
 
 /// The keeper's life.
-fn keep(mut socket: UnixStream, mut command: Command, may_stay: bool) -> io::Result<()> {
+fn keep(mut socket: UnixStream, mut command: Command, may_stay: bool, hearing: Hearing) -> io::Result<()> {
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-    let mut inherited = Vec::new();
+    let mut passed_on = Vec::new();
     for signal in IGNORED {
         // SAFETY: SIG_IGN runs no code.
-        inherited.push((signal, unsafe { sigaction(signal, &ignore) }?));
+        let action = unsafe { sigaction(signal, &ignore) }?;
+        let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+        passed_on.push((signal, if hearing.resets(signal) { default } else { action }));
     }
     nix::sys::prctl::set_child_subreaper(true)?;
     let keeper = nix::unistd::getpid();
@@ -164,7 +182,7 @@ fn keep(mut socket: UnixStream, mut command: Command, may_stay: bool) -> io::Res
     // SAFETY: only async-signal-safe calls on values that were made before.
     unsafe {
         command.pre_exec(move || {
-            for (signal, action) in &inherited {
+            for (signal, action) in &passed_on {
                 sigaction(*signal, action)?;
             }
             // The standard library passes on what the keeper blocks: a shell would never hear of its children.

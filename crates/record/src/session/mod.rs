@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use supervision::{Reason, Supervision};
 use unbloat_process::cgroup::Cgroup;
 use unbloat_process::events::Connector;
-use unbloat_process::keeper::{Keeper, Report};
+use unbloat_process::keeper::{Hearing, Keeper, Report};
 use unbloat_process::signal::{self, Requests};
 use unbloat_process::watch::ProcFs;
 use unbloat_process::{Error as ProcessError, Pid};
@@ -58,9 +58,10 @@ pub fn record(
     // Before the command starts, so that its first fork is not missed.
     let connector = if options.look_around_only { None } else { Connector::open().ok() };
     let (keeper, roots) = match target {
-        Target::Command(command) => {
-            (Some(Keeper::start(command, options.detach).map_err(Error::Start)?), Vec::new())
-        }
+        Target::Command(command) => (
+            Some(Keeper::start(command, options.detach, Hearing::AsInherited).map_err(Error::Start)?),
+            Vec::new(),
+        ),
         Target::Attach(roots) => (None, roots),
     };
     signal::survive_file_size_limit();
