@@ -32,6 +32,8 @@ soak:
 	@scripts/deps build test
 	cargo build --release --locked
 	scripts/soak
+	scripts/soak --policy arenas=1,trim=adaptive forks
+	scripts/soak --policy arenas=1,trim=adaptive collections
 	UNBLOAT_SOAK=1000 cargo test --release --locked -p unbloat --test trim soak -- --nocapture --test-threads=1
 
 # Hours: every measurement of bench/ beside its peers. Each can be run by itself.
