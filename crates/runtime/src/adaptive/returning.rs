@@ -19,8 +19,10 @@ pub enum Returning {
 }
 
 impl Adaptive {
-    /// What the allocator should do from now on; `None` where it cannot be told. After [`Adaptive::decide`].
+    /// What the allocator should do from now on; `None` where it cannot be told, or does not count what it gives back: that could not be
+    /// paid for. After [`Adaptive::decide`].
     pub fn returning(&self) -> Option<Returning> {
+        self.last.returned_pages?;
         Some(match self.last.returning? {
             Returning::AtOnce if self.account.is_overdrawn() => Returning::Later,
             Returning::Later if self.account.is_full() => Returning::AtOnce,

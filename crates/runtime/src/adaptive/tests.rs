@@ -282,7 +282,7 @@ fn told(scene: &mut Scene) -> Option<Returning> {
 fn freed_memory_goes_back_at_once_while_its_faults_are_paid_for() {
     let mut scene = Scene::new(Settings::default());
     scene.now.returning = Some(Returning::Later);
-    assert_eq!(told(scene.work(SECOND)), Some(Returning::AtOnce));
+    assert_eq!(told(scene.give_back(0).work(SECOND)), Some(Returning::AtOnce));
     // Growth is no fault of the policy.
     assert_eq!(told(scene.work(SECOND).grow(2_000 * MIB)), Some(Returning::AtOnce));
     // 100 ms are on the account. To return 40,000 pages and to bring them again is 144 ms.
@@ -299,7 +299,7 @@ fn freed_memory_goes_back_at_once_while_its_faults_are_paid_for() {
 fn memory_that_goes_back_is_paid_for_even_if_nobody_needs_it_again() {
     let mut scene = Scene::new(Settings::default());
     scene.now.returning = Some(Returning::Later);
-    assert_eq!(told(scene.work(SECOND).grow(500 * MIB)), Some(Returning::AtOnce));
+    assert_eq!(told(scene.give_back(0).work(SECOND).grow(500 * MIB)), Some(Returning::AtOnce));
     // 51,200 pages at 2.9 us are 148 ms in the thread that freed them.
     scene.now.resident_bytes -= 200 * MIB;
     assert_eq!(told(scene.give_back(51_200).work(SECOND)), Some(Returning::Later));
@@ -311,8 +311,15 @@ fn faults_of_a_worker_that_unshares_what_it_has_from_its_master_are_not_paid_for
     let mut scene = Scene::new(Settings::default());
     scene.now.returning = Some(Returning::AtOnce);
     scene.now.minor_faults += 1_000_000; // a write to a shared page is a fault, and the resident set stays as it is
-    assert_eq!(told(scene.work(SECOND)), Some(Returning::AtOnce));
+    assert_eq!(told(scene.give_back(0).work(SECOND)), Some(Returning::AtOnce));
     assert_eq!(scene.machine.take_refaults(), 0);
+}
+
+#[test]
+fn an_allocator_that_does_not_count_what_it_gives_back_keeps_its_delay() {
+    let mut scene = Scene::new(Settings::default());
+    scene.now.returning = Some(Returning::Later);
+    assert_eq!(told(scene.work(SECOND)), None);
 }
 
 #[test]
@@ -336,5 +343,5 @@ fn an_allocator_that_cannot_be_told_is_not_and_its_faults_are_its_own() {
 fn without_a_budget_nothing_goes_back_at_once() {
     let mut scene = Scene::new(Settings { budget_permille: 0, ..Settings::default() });
     scene.now.returning = Some(Returning::Later);
-    assert_eq!(told(scene.work(SECOND)), Some(Returning::Later));
+    assert_eq!(told(scene.give_back(0).work(SECOND)), Some(Returning::Later));
 }
