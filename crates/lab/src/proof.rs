@@ -64,7 +64,7 @@ fn check(pid: Pid, claim: &Claim) -> Result<String, String> {
         }
         Claim::Policy(policy) => match status_page::read(pid).map_err(text)? {
             None => Err(format!("process {pid} has no status page, so policy {policy} cannot be proved")),
-            Some(page) => match page.text(unbloat_status_page::Text::Policy, &mut [0; 256]) {
+            Some(page) => match page.text(unbloat_contract::Text::Policy, &mut [0; 256]) {
                 found if found == policy => Ok(format!("libunbloat.so runs policy {policy}")),
                 found => Err(format!("libunbloat.so in process {pid} runs policy {found:?}, not {policy}")),
             },

@@ -3,7 +3,7 @@
 use crate::Pid;
 use std::io;
 use std::path::PathBuf;
-use unbloat_status_page::Malformed;
+use unbloat_contract::Malformed;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

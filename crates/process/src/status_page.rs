@@ -1,7 +1,7 @@
 //! Finding and reading the status page that `libunbloat.so` keeps in a process.
 //!
 //! The page is found through the process's own mappings, not by guessing a directory: what is mapped there is what
-//! the runtime is writing to, whatever the environment of the two sides. See [`unbloat_status_page`] for the layout.
+//! the runtime is writing to, whatever the environment of the two sides. See [`unbloat_contract`] for the layout.
 //!
 //! Its file can be out of reach while the process lives and writes: a logout removes `/run/user/UID` and what the user has in `/dev/shm`,
 //! and the path that `/proc` tells of a mount in another mount namespace is none. Then the page is read where it is mapped, which asks
@@ -11,7 +11,7 @@ use crate::{Error, LiveMemory, Mapping, Maps, Memory as _, Pid, Result};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use unbloat_status_page::{FileName, Malformed, PAGE_BYTES, Snapshot};
+use unbloat_contract::{FileName, Malformed, PAGE_BYTES, Snapshot};
 
 /// Reads the status page of a process; `None` when it has none (or has not finished making it).
 ///

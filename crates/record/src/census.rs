@@ -3,10 +3,10 @@
 use crate::deep::{Done, Job};
 use crate::ops::Op;
 use crate::policy;
+use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
 use unbloat_heap::model::{Allocator, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
-use unbloat_status_page::{Snapshot, Word};
 use unbloat_store::{CategoryBytes, Counter, ProcessId};
 
 /// The numbers of a status page that are kept, by the name they have in the recording.

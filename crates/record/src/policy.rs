@@ -1,8 +1,8 @@
 //! The policy that a process was started with (`unbloat run`), and what of it is not live: by what the process shows.
 
 use unbloat_heap::model::{Allocator, AllocatorKind, ProcessReport};
-use unbloat_launch::Policy;
-use unbloat_launch::live::{self, Malloc, Shown};
+use unbloat_policy::Policy;
+use unbloat_policy::live::{self, Malloc, Shown};
 use unbloat_process::environment::environment;
 use unbloat_process::{Maps, Pid};
 

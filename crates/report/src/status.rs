@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::fmt::Write as _;
-use unbloat_status_page::{Snapshot, TRIM_BUCKET_BOUNDS_NS, Text, Word};
+use unbloat_contract::{Snapshot, TRIM_BUCKET_BOUNDS_NS, Text, Word};
 
 /// The document of `unbloat status --json` (docs/reference/status.schema.json).
 #[derive(Debug, Serialize)]
@@ -203,7 +203,7 @@ fn mebibytes(bytes: u64) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use unbloat_status_page::{MAGIC, PAGE_BYTES, Reason, WORDS, pack, trim_bucket};
+    use unbloat_contract::{MAGIC, PAGE_BYTES, Reason, WORDS, pack, trim_bucket};
 
     fn page() -> Snapshot {
         let mut words = [0; WORDS];

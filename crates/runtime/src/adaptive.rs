@@ -26,7 +26,7 @@ pub use settings::Settings;
 
 use account::Account;
 use activity::Activity;
-use unbloat_status_page::Reason;
+use unbloat_contract::Reason;
 
 const MIB: u64 = 1 << 20;
 const MILLISECOND: u64 = 1_000_000;

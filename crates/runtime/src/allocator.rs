@@ -10,7 +10,7 @@ use crate::{jemalloc, page};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use unbloat_status_page::Text;
+use unbloat_contract::Text;
 
 type MallocTrim = unsafe extern "C" fn(usize) -> c_int;
 type Mallopt = unsafe extern "C" fn(c_int, c_int) -> c_int;

@@ -15,7 +15,7 @@ use crate::ruby::{DataType, Postpone, Ruby, Value};
 use crate::{page, sys, worker};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use unbloat_status_page::Word;
+use unbloat_contract::Word;
 
 /// `RUBY_INTERNAL_EVENT_GC_END_SWEEP` (include/ruby/internal/event.h).
 const END_SWEEP: u32 = 0x100_0000;

@@ -7,7 +7,7 @@
 use crate::{jemalloc, page, sys, worker};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
-use unbloat_status_page::Word;
+use unbloat_contract::Word;
 
 /// Whether jemalloc's background threads ran before the fork that is under way.
 static HAD_BACKGROUND_THREADS: AtomicBool = AtomicBool::new(false);

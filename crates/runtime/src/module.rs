@@ -6,7 +6,7 @@ use crate::sys::Line;
 use crate::{page, worker};
 use core::ffi::{CStr, c_long, c_void};
 use core::fmt::Write as _;
-use unbloat_status_page::{Snapshot, Text, Word};
+use unbloat_contract::{Snapshot, Text, Word};
 
 /// The numbers of `Unbloat.status` that are shown as they are.
 const NUMBERS: [(&CStr, Word); 10] = [

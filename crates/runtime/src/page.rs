@@ -8,7 +8,7 @@ use crate::sys::{self, Line};
 use core::ffi::CStr;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
-use unbloat_status_page::{
+use unbloat_contract::{
     FileName, MAGIC, PAGE_BYTES, RUNTIME_SUBDIRECTORY, Reason, SHARED_MEMORY_PREFIX, Text, WORDS, Word, pack,
     trim_bucket,
 };

@@ -4,7 +4,7 @@
 //! mistake in it after all.
 
 use crate::{page, worker};
-use unbloat_status_page::Reason;
+use unbloat_contract::Reason;
 
 #[cfg(not(test))]
 #[panic_handler]
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
     use std::time::Duration;
-    use unbloat_status_page::Word;
+    use unbloat_contract::Word;
 
     #[test]
     fn a_worker_that_fails_in_the_middle_of_its_work_holds_up_no_fork() {

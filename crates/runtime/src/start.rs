@@ -8,7 +8,7 @@ use crate::{allocator, forks, module, page, worker};
 use core::ffi::c_void;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};
-use unbloat_status_page::{Reason, Text, Word};
+use unbloat_contract::{Reason, Text, Word};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 

@@ -11,7 +11,7 @@ use crate::sys::{self, Mutex};
 use crate::{allocator, collector, jemalloc, page};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use unbloat_status_page::{Reason, Word};
+use unbloat_contract::{Reason, Word};
 
 /// Held while the worker looks, decides or trims; a fork waits for it, so no child is born from the middle of that.
 static WORK: Mutex = Mutex::new();

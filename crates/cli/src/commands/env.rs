@@ -4,7 +4,7 @@ use super::policy::{self, PolicyOption, variable};
 use crate::exit::Exit;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use unbloat_launch::Plan;
+use unbloat_policy::Plan;
 
 /// Options of `unbloat env`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // A shell has our environment. What is written into a file goes to a server whose environment nobody knows here:
     // nothing of ours belongs into it, and nothing may be left out because it happens to be set here.
     let here = |name: &str| variable(name).filter(|_| args.format == Format::Shell);
-    let plan = unbloat_launch::plan(&policy, &libraries, here);
+    let plan = unbloat_policy::plan(&policy, &libraries, here);
     if !args.quiet {
         for note in &plan.notes {
             writeln!(io::stderr(), "unbloat: {note}").ok();

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use unbloat_launch::bundle;
+use unbloat_bundle as bundle;
 
 /// Options of `unbloat install`.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,8 @@
 //! The option `--policy`, shared by `run` and `env`.
 
 use std::path::PathBuf;
-use unbloat_launch::{Policy, PolicyError, bundle};
+use unbloat_bundle as bundle;
+use unbloat_policy::{Policy, PolicyError};
 
 /// Which policy to start a server with.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use std::ffi::{CString, OsString};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
-use unbloat_launch::{Plan, Policy, Target, target};
+use unbloat_policy::{Plan, Policy, Target, target};
 use unbloat_process::exec;
 
 /// Options of `unbloat run`.
@@ -56,12 +56,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// The plan for what can work in this target, and what there is to say about the rest.
 fn plan_for(policy: &Policy, target: &Target) -> anyhow::Result<(Plan, Vec<String>)> {
     if *policy == Policy::OFF {
-        return Ok((unbloat_launch::plan(policy, Path::new(""), variable), Vec::new()));
+        return Ok((unbloat_policy::plan(policy, Path::new(""), variable), Vec::new()));
     }
     let policy = policy.clone().within(target);
     let notes = target.notes().chain(policy.missing_allocator()).collect();
     let libraries = policy::libraries(&policy).context("cannot start a server lean")?;
-    Ok((unbloat_launch::plan(&policy, &libraries, variable), notes))
+    Ok((unbloat_policy::plan(&policy, &libraries, variable), notes))
 }
 
 /// Our own environment with the plan's changes.

@@ -4,15 +4,14 @@ use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::io::{self, Write as _};
 use std::path::Path;
+use unbloat_contract::{Library, Snapshot, Text};
 use unbloat_heap::allocator::Found;
 use unbloat_heap::model::AllocatorKind;
-use unbloat_launch::bundle::Library;
-use unbloat_launch::live::{self, Malloc, Shown};
-use unbloat_launch::{Allocator, Policy};
+use unbloat_policy::live::{self, Malloc, Shown};
+use unbloat_policy::{Allocator, Policy};
 use unbloat_process::environment::environment;
 use unbloat_process::{LiveMemory, Maps, Pid, status_page};
 use unbloat_report::status::{ProcessStatus, StatusReport, WithoutRuntime, text};
-use unbloat_status_page::{Snapshot, Text};
 
 /// Options of `unbloat status`.
 #[derive(Debug, clap::Args)]

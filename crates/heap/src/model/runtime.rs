@@ -1,6 +1,6 @@
 //! What `libunbloat.so` says of itself in a process that runs under `unbloat run`.
 
-use unbloat_status_page::{Snapshot, Text, Word};
+use unbloat_contract::{Snapshot, Text, Word};
 
 /// The runtime's account at the moment of the look.
 #[derive(Debug, Clone, PartialEq, Eq)]

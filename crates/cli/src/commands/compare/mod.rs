@@ -19,7 +19,7 @@ use unbloat_lab::plan::{Load, Plan};
 use unbloat_lab::run::{Bench, RunError, directory_of};
 use unbloat_lab::variant::Variant;
 use unbloat_lab::{init, room};
-use unbloat_launch::Policy;
+use unbloat_policy::Policy;
 
 /// Options of `unbloat compare`.
 #[derive(Debug, clap::Args)]

@@ -9,35 +9,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// A library that is carried inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Library {
-    /// The runtime: Ruby extension and preloadable.
-    Runtime,
-    /// jemalloc with defaults for Ruby servers, to be preloaded.
-    Jemalloc,
-}
+pub use unbloat_contract::Library;
 
-impl Library {
-    /// All of them.
-    pub const ALL: [Library; 2] = [Library::Runtime, Library::Jemalloc];
-
-    /// The file's name. Ruby derives the extension's entry point from it.
-    #[must_use]
-    pub fn file_name(self) -> &'static str {
-        match self {
-            Library::Runtime => "libunbloat.so",
-            Library::Jemalloc => "libunbloat-jemalloc.so",
-        }
-    }
-
-    /// The file's contents.
-    #[must_use]
-    pub fn contents(self) -> &'static [u8] {
-        match self {
-            Library::Runtime => include_bytes!(concat!(env!("OUT_DIR"), "/libunbloat.so")),
-            Library::Jemalloc => include_bytes!(concat!(env!("OUT_DIR"), "/libunbloat-jemalloc.so")),
-        }
+/// The contents of a library's file.
+#[must_use]
+pub fn contents(library: Library) -> &'static [u8] {
+    match library {
+        Library::Runtime => include_bytes!(concat!(env!("OUT_DIR"), "/libunbloat.so")),
+        Library::Jemalloc => include_bytes!(concat!(env!("OUT_DIR"), "/libunbloat-jemalloc.so")),
     }
 }
 
@@ -184,7 +163,7 @@ fn is_complete(top: &Path, directory: &Path) -> bool {
             let path = directory.join(library.file_name());
             let owned = fs::symlink_metadata(&path)
                 .is_ok_and(|meta| meta.is_file() && meta.uid() == user() && meta.mode() & 0o022 == 0);
-            owned && fs::read(&path).is_ok_and(|found| found == library.contents())
+            owned && fs::read(&path).is_ok_and(|found| found == contents(library))
         })
 }
 
@@ -226,7 +205,7 @@ fn write_atomically(directory: &Path, library: Library, mode: u32) -> Result<Pat
     let written =
         OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&beside).and_then(
             |mut file| {
-                file.write_all(library.contents())?;
+                file.write_all(contents(library))?;
                 file.set_permissions(fs::Permissions::from_mode(mode))?;
                 fs::rename(&beside, &path)
             },
@@ -283,7 +262,7 @@ mod tests {
         let directory = unpack(home.path()).unwrap();
         fs::write(directory.join("libunbloat.so"), b"not a library").unwrap();
         unpack(home.path()).unwrap();
-        assert_eq!(fs::read(directory.join("libunbloat.so")).unwrap(), Library::Runtime.contents());
+        assert_eq!(fs::read(directory.join("libunbloat.so")).unwrap(), contents(Library::Runtime));
     }
 
     #[test]
@@ -342,10 +321,10 @@ mod tests {
     fn the_libraries_need_no_newer_glibc_than_debian_11_has() {
         use object::read::elf::{ElfFile64, FileHeader as _};
         for library in Library::ALL {
-            let elf = ElfFile64::<object::Endianness>::parse(library.contents()).unwrap();
+            let elf = ElfFile64::<object::Endianness>::parse(contents(library)).unwrap();
             let endian = elf.endian();
-            let sections = elf.elf_header().sections(endian, library.contents()).unwrap();
-            let versions = sections.versions(endian, library.contents()).unwrap().unwrap();
+            let sections = elf.elf_header().sections(endian, contents(library)).unwrap();
+            let versions = sections.versions(endian, contents(library)).unwrap().unwrap();
             for index in 0..64 {
                 let Ok(Some(version)) = versions.version(object::elf::VersionIndex(index)) else { continue };
                 let name = String::from_utf8_lossy(version.name()).into_owned();

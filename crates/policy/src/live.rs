@@ -1,8 +1,8 @@
 //! Whether what a policy asks for is what a process has: by what it shows, not by its word.
 
-use crate::bundle::Library;
 use crate::policy::{Allocator, Policy};
 use std::path::PathBuf;
+use unbloat_contract::Library;
 
 /// What a process shows of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,8 +12,10 @@
 //! (UID: the effective user id), under the name that [`FileName`] prints. The directory is 0700, the file 0600.
 #![no_std]
 
+mod library;
 mod reason;
 
+pub use library::Library;
 pub use reason::Reason;
 
 use core::fmt;

@@ -4,9 +4,9 @@
 //! `unbloat run` left there (`UNBLOAT_POLICY` tells what) is taken out first, so that nesting does not pile up and `off` is a
 //! control. Where the two sides contradict each other, a note says so.
 
-use crate::bundle::Library;
 use crate::policy::{Allocator, Policy};
 use std::path::Path;
+use unbloat_contract::Library;
 
 /// What to change in an environment, and what there is to say about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -73,13 +73,13 @@ fn find(library: &str, program: &Path, directories: &[String]) -> Option<PathBuf
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::bundle::Library;
+    use unbloat_contract::Library;
 
     #[test]
     fn a_jemalloc_is_seen_in_the_file_that_holds_it() {
-        let ours = Library::Jemalloc.contents();
+        let ours = unbloat_bundle::contents(Library::Jemalloc);
         assert!(is_in(Path::new("/usr/bin/ruby"), ours));
-        assert!(!is_in(Path::new("/usr/bin/ruby"), Library::Runtime.contents()));
+        assert!(!is_in(Path::new("/usr/bin/ruby"), unbloat_bundle::contents(Library::Runtime)));
         assert!(!is_in(Path::new("/no/such/program"), b"<jemalloc>: no ELF file"));
     }
 

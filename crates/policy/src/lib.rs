@@ -2,7 +2,7 @@
 //!
 //! A [`Policy`] says what is wanted; [`plan`] turns it into the environment variables that bring it about, given the
 //! variables that are set already; [`Target`] tells what the command is and what therefore cannot work in it;
-//! [`bundle`] holds the libraries that the variables name. Nothing here starts anything: that is `unbloat run`, and
+//! the crate `unbloat-bundle` carries the libraries that the variables name. Nothing here starts anything: that is `unbloat run`, and
 //! `unbloat env` prints the same plan.
 //!
 //! | module | concept |
@@ -12,9 +12,7 @@
 //! | [`target`] | what the command is, and what cannot work in it |
 //! | `own_jemalloc` | whether a program brings a jemalloc of its own |
 //! | [`live`] | whether what a policy asks for is what a process has |
-//! | [`bundle`] | the libraries carried inside the binary, and unpacking them |
 
-pub mod bundle;
 pub mod environment;
 pub mod live;
 mod own_jemalloc;

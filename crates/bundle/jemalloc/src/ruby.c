@@ -1,7 +1,7 @@
 /*
  * What jemalloc lacks under a Ruby server: defaults made for it, and malloc_trim.
  *
- * Linked with jemalloc's static archive into libunbloat-jemalloc.so (crates/launch/build.rs).
+ * Linked with jemalloc's static archive into libunbloat-jemalloc.so (crates/bundle/build.rs).
  */
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 //! Builds the libraries that the `unbloat` binary carries: `libunbloat.so` (crates/runtime) and
-//! `libunbloat-jemalloc.so` (crates/jemalloc with jemalloc's archive).
+//! `libunbloat-jemalloc.so` (crates/bundle/jemalloc with jemalloc's archive).
 //!
 //! They are built by a cargo of their own, with the workspace's lock file and the profile `embedded`, in a target
 //! directory beside the outer one's profiles (`target/embedded`). It has a lock of its own, so the two cargos never
@@ -17,9 +17,13 @@ const MALLOC_CONF: &str =
 fn main() {
     let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let workspace = manifest.join("../..");
-    for watched in
-        ["crates/runtime", "crates/status-page", "crates/jemalloc", "Cargo.toml", "crates/launch/build.rs"]
-    {
+    for watched in [
+        "crates/runtime",
+        "crates/contract",
+        "crates/bundle/jemalloc",
+        "Cargo.toml",
+        "crates/bundle/build.rs",
+    ] {
         println!("cargo::rerun-if-changed={}", workspace.join(watched).display());
     }
     let out = PathBuf::from(variable("OUT_DIR"));
@@ -52,7 +56,7 @@ fn build_runtime(workspace: &Path, target: &Path, library: &Path) {
 
 fn build_jemalloc(workspace: &Path, target: &Path, library: &Path) {
     let mut cargo = cargo(workspace, target, "build", "unbloat-jemalloc", "library");
-    let versions = workspace.join("crates/jemalloc/src/glibc_versions.h");
+    let versions = workspace.join("crates/bundle/jemalloc/src/glibc_versions.h");
     cargo.env("CFLAGS", format!("-include {}", versions.display()));
     let messages = run(cargo.arg("--message-format=json-render-diagnostics"));
     let archive = jemalloc_out_directory(&messages).join("lib/libjemalloc_pic.a");
@@ -65,7 +69,7 @@ fn build_jemalloc(workspace: &Path, target: &Path, library: &Path) {
         .arg(library)
         .arg("-include")
         .arg(versions)
-        .arg(workspace.join("crates/jemalloc/src/ruby.c"))
+        .arg(workspace.join("crates/bundle/jemalloc/src/ruby.c"))
         .arg("-Wl,--whole-archive")
         .arg(archive)
         // By their run-time names, and needed whatever this machine's linker thinks: empty since glibc 2.34, where

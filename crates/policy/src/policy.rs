@@ -3,11 +3,11 @@
 //! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off`
 //! are whole policies; parts after them change them: `lean,trim=off`.
 
-use crate::bundle::Library;
 use crate::target::Target;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use unbloat_contract::Library;
 
 /// Which collections are followed by a trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
