@@ -16,7 +16,7 @@ use unbloat_stats::power::{ALPHA, Design};
 
 /// What can be said of one variant and one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Finding {
     /// This is the control.
     Control,
     /// Shown to differ from the control, for the better.
@@ -31,17 +31,17 @@ pub enum Verdict {
     Exploratory,
 }
 
-impl Verdict {
+impl Finding {
     /// The word in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Control => "control",
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
-            Verdict::Same => "same",
-            Verdict::NotShown => "not_shown",
-            Verdict::Exploratory => "exploratory",
+            Finding::Control => "control",
+            Finding::Better => "better",
+            Finding::Worse => "worse",
+            Finding::Same => "same",
+            Finding::NotShown => "not_shown",
+            Finding::Exploratory => "exploratory",
         }
     }
 }
@@ -62,7 +62,7 @@ pub struct Comparison {
     /// where the rule does not look, or with too few blocks.
     pub bounds: Option<(f64, f64)>,
     /// What can be said.
-    pub verdict: Verdict,
+    pub verdict: Finding,
 }
 
 impl Comparison {
@@ -184,7 +184,7 @@ impl Table<'_> {
         let values: Vec<_> = self.values(variant, metric).into_iter().map(|(b, _, v)| (b, v)).collect();
         let median = median(&values.iter().map(|v| v.1).collect::<Vec<_>>())?;
         let contrast = (variant > 0).then(|| self.contrast(&self.blocks(variant, metric))).flatten();
-        let verdict = if variant == 0 { Verdict::Control } else { Verdict::Exploratory };
+        let verdict = if variant == 0 { Finding::Control } else { Finding::Exploratory };
         Some(Comparison { median, values, contrast, p_adjusted: None, bounds: None, verdict })
     }
 
@@ -244,8 +244,8 @@ fn claim(table: &Table, variants: &mut [VariantAnalysis]) -> usize {
     // Without a block that has both, there is nothing to say of a metric of the rule.
     let of_rule = variants.iter_mut().flat_map(|v| v.metrics.iter_mut()).filter(|(m, _)| metrics.contains(m));
     of_rule
-        .filter(|(_, c)| c.verdict == Verdict::Exploratory)
-        .for_each(|(_, c)| c.verdict = Verdict::NotShown);
+        .filter(|(_, c)| c.verdict == Finding::Exploratory)
+        .for_each(|(_, c)| c.verdict = Finding::NotShown);
     family.len()
 }
 
@@ -254,7 +254,7 @@ fn explore(variants: &mut [VariantAnalysis]) {
     for metric in Metric::ALL {
         let of_metric = variants.iter_mut().filter_map(|v| v.metrics.get_mut(&metric));
         let mut compared: Vec<(&mut Comparison, f64)> = of_metric
-            .filter(|c| c.verdict == Verdict::Exploratory)
+            .filter(|c| c.verdict == Finding::Exploratory)
             .filter_map(|c| c.contrast.map(|contrast| (c, contrast.p)))
             .collect();
         let p: Vec<f64> = compared.iter().map(|(_, p)| *p).collect();
@@ -272,13 +272,13 @@ fn judge(
     p_adjusted: f64,
     bounds: Option<(f64, f64)>,
     settings: &Settings,
-) -> Verdict {
+) -> Finding {
     let factor = 1.0 + settings.rule.margin;
     match (contrast.shown(p_adjusted, settings.alpha()), bounds) {
-        (Some(shown), _) if (shown == Ordering::Less) == metric.less_is_better() => Verdict::Better,
-        (Some(_), _) => Verdict::Worse,
-        (None, Some((low, high))) if low >= 1.0 / factor && high <= factor => Verdict::Same,
-        (None, _) => Verdict::NotShown,
+        (Some(shown), _) if (shown == Ordering::Less) == metric.less_is_better() => Finding::Better,
+        (Some(_), _) => Finding::Worse,
+        (None, Some((low, high))) if low >= 1.0 / factor && high <= factor => Finding::Same,
+        (None, _) => Finding::NotShown,
     }
 }
 
@@ -330,11 +330,11 @@ pub(crate) mod tests {
     fn a_difference_is_found_and_sameness_is_shown() {
         let analysis = analyze(&names(3), &runs(8, &[(1.0, 1.0), (0.6, 1.0), (1.0, 1.3)]), settings());
         let verdict = |v: usize, m| analysis.variants[v].metrics[&m].verdict;
-        assert_eq!(verdict(0, Metric::PssEnd), Verdict::Control);
-        assert_eq!(verdict(1, Metric::PssEnd), Verdict::Better);
-        assert_eq!(verdict(1, Metric::P95), Verdict::Same);
-        assert_eq!(verdict(2, Metric::P95), Verdict::Worse);
-        assert_eq!(verdict(2, Metric::Throughput), Verdict::Worse);
+        assert_eq!(verdict(0, Metric::PssEnd), Finding::Control);
+        assert_eq!(verdict(1, Metric::PssEnd), Finding::Better);
+        assert_eq!(verdict(1, Metric::P95), Finding::Same);
+        assert_eq!(verdict(2, Metric::P95), Finding::Worse);
+        assert_eq!(verdict(2, Metric::Throughput), Finding::Worse);
         assert!(analysis.warnings.is_empty(), "{:?}", analysis.warnings);
         let mde = analysis.aa[&Metric::PssEnd].minimum_detectable_ratio.unwrap();
         assert!(mde > 1.0 && mde < 1.05, "{mde}");
@@ -362,10 +362,10 @@ pub(crate) mod tests {
         let of = |metric| &analysis.variants[2].metrics[&metric];
         let smallest = 1.0 / 729.0;
         assert_eq!(of(Metric::PssEnd).p_adjusted, Some(6.0 * smallest));
-        assert_eq!(of(Metric::PssEnd).verdict, Verdict::Better);
+        assert_eq!(of(Metric::PssEnd).verdict, Finding::Better);
         // The same figures, of which nothing is claimed.
         assert_eq!(of(Metric::PssIdle).p_adjusted, Some(2.0 * smallest));
-        assert_eq!((of(Metric::PssIdle).verdict, of(Metric::PssIdle).bounds), (Verdict::Exploratory, None));
+        assert_eq!((of(Metric::PssIdle).verdict, of(Metric::PssIdle).bounds), (Finding::Exploratory, None));
         assert!(of(Metric::PssIdle).contrast.is_some_and(|c| c.interval.is_some()));
     }
 

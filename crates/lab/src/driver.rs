@@ -2,7 +2,7 @@
 
 use crate::keep::{self, Kept};
 use crate::metric::Metric;
-use crate::plan::{Bench, Load};
+use crate::plan::{BenchCommand, Load};
 use crate::server::{Running, ServerError, key_values};
 use serde::Deserialize;
 use serde_json::Value;
@@ -286,7 +286,7 @@ pub fn command_line(load: &Load, unbloat: &Path) -> Option<Vec<String>> {
     })
 }
 
-fn words(unbloat: &Path, driver: &str, bench: &Bench) -> Vec<String> {
+fn words(unbloat: &Path, driver: &str, bench: &BenchCommand) -> Vec<String> {
     let mut words = vec![unbloat.display().to_string(), "bench".into(), driver.into()];
     // A file of routes brings paths; the URL is what they are relative to.
     if bench.options.iter().any(|option| option.starts_with("--routes")) {

@@ -5,7 +5,7 @@ use crate::file::ExperimentFile;
 use crate::plan::Plan;
 use crate::recommend::{Recommendation, recommend};
 use crate::result::{Exclusion, RunResult};
-use crate::run::{Bench, RunError};
+use crate::run::{RunError, TestBed};
 use crate::schedule::{self, Slot};
 use crate::variant::Variant;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn looks(plan: &Plan, until_decided: bool) -> Vec<usize> {
 /// # Errors
 /// The file cannot be written, or the user wants to stop; what was made is in the file.
 pub fn conduct(
-    bench: &Bench,
+    bench: &TestBed,
     file: &mut ExperimentFile,
     results: &mut Vec<RunResult>,
     until_decided: bool,
@@ -87,7 +87,7 @@ pub fn conclude(
     (analysis, recommendation)
 }
 
-fn answer(bench: &Bench, results: &[RunResult], looks: usize) -> (Analysis, Recommendation) {
+fn answer(bench: &TestBed, results: &[RunResult], looks: usize) -> (Analysis, Recommendation) {
     conclude(bench.plan, bench.variants, results, looks)
 }
 
@@ -143,7 +143,7 @@ fn begin_anew(path: &Path) -> String {
 }
 
 /// By the runs so far; before the first, by what the plan expects of one.
-fn remaining(bench: &Bench, results: &[RunResult], total: usize) -> Option<Duration> {
+fn remaining(bench: &TestBed, results: &[RunResult], total: usize) -> Option<Duration> {
     let left = total.saturating_sub(results.len()) as f64;
     let made: f64 = results.iter().map(|r| r.wall_s).sum();
     let each = match results.len() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// What an application is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum ApplicationKind {
     /// A Rails application with Action Cable channels, or AnyCable in front of one.
     Cable,
     /// A Rails or Rack application.
@@ -17,23 +17,23 @@ pub enum Found {
     Nothing,
 }
 
-impl Found {
+impl ApplicationKind {
     /// Looks at a directory.
     #[must_use]
-    pub fn look(directory: &Path) -> Found {
+    pub fn look(directory: &Path) -> ApplicationKind {
         let has = |name: &str| directory.join(name).exists();
         let gems = gems(directory);
         let web = has("config.ru") || gems.contains("puma") || gems.contains("rails");
         let cable = has("config/cable.yml") && channel(directory).is_some();
         let anycable = gems.contains("anycable") || has("config/anycable.yml") || has("lib/anycable_rpc.rb");
         if cable || (web && anycable) {
-            Found::Cable
+            ApplicationKind::Cable
         } else if web {
-            Found::Web
+            ApplicationKind::Web
         } else if has_sidekiq(directory) {
-            Found::Sidekiq
+            ApplicationKind::Sidekiq
         } else {
-            Found::Nothing
+            ApplicationKind::Nothing
         }
     }
 
@@ -41,10 +41,16 @@ impl Found {
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Found::Cable => "an Action Cable application (app/channels and config/cable.yml, or AnyCable)",
-            Found::Web => "a Rails or Rack application (config.ru, or puma or rails in the Gemfile)",
-            Found::Sidekiq => "Sidekiq workers (config/sidekiq.yml, or sidekiq in the Gemfile or required)",
-            Found::Nothing => "no Puma, Sidekiq or Rails",
+            ApplicationKind::Cable => {
+                "an Action Cable application (app/channels and config/cable.yml, or AnyCable)"
+            }
+            ApplicationKind::Web => {
+                "a Rails or Rack application (config.ru, or puma or rails in the Gemfile)"
+            }
+            ApplicationKind::Sidekiq => {
+                "Sidekiq workers (config/sidekiq.yml, or sidekiq in the Gemfile or required)"
+            }
+            ApplicationKind::Nothing => "no Puma, Sidekiq or Rails",
         }
     }
 }
@@ -104,7 +110,7 @@ fn brings_start(directory: &Path) -> bool {
 /// A commented plan for the application in `directory`, which is `from_here` as seen from the plan's file.
 #[must_use]
 pub fn plan(directory: &Path, from_here: &Path) -> String {
-    let found = Found::look(directory);
+    let found = ApplicationKind::look(directory);
     let name =
         directory.file_name().map_or("my application".into(), |name| name.to_string_lossy().into_owned());
     let mut text = String::new();
@@ -136,7 +142,7 @@ directory = {directory:?}
     text.push_str("ready-within = \"60s\"\nstop-within = \"20s\"\n# environment = { RAILS_ENV = \"production\" }\n\n[load]\n");
     let channel = channel(directory).unwrap_or_else(|| "BenchmarkChannel".to_owned());
     text.push_str(&load(found).replace("{channel}", &channel));
-    if matches!(found, Found::Cable | Found::Web) && has_sidekiq(directory) {
+    if matches!(found, ApplicationKind::Cable | ApplicationKind::Web) && has_sidekiq(directory) {
         text.push_str(SIDEKIQ_TOO);
     }
     text.push_str(
@@ -175,18 +181,18 @@ const SIDEKIQ_TOO: &str = r#"
 #   options = ["--class=HardJob"]
 "#;
 
-fn server(found: Found, directory: &Path) -> String {
+fn server(found: ApplicationKind, directory: &Path) -> String {
     let has = |name: &str| directory.join(name).exists();
     let bundled = ["Gemfile", "Gemfile.lock"].iter().any(|name| has(name));
     let bundle: &[&str] = if bundled { &["bundle", "exec"] } else { &[] };
     match found {
-        Found::Cable | Found::Web => {
+        ApplicationKind::Cable | ApplicationKind::Web => {
             // What stands on the command line would count more than what the application says of itself.
             let workers: &[&str] = if has("config/puma.rb") { &[] } else { &["-w", "2"] };
             let puma = [bundle, &["puma", "-e", "production"], workers, &["-b", "tcp://127.0.0.1:{port}"]];
             format!("start = {}\nready = {{ http = \"http://127.0.0.1:{{port}}/\" }}\n", words(&puma.concat()))
         }
-        Found::Sidekiq => {
+        ApplicationKind::Sidekiq => {
             // Without Rails it has to be told what to load.
             let file = requiring_sidekiq(directory).filter(|_| !has("config/application.rb"));
             let file = file.map(|name| format!("./{name}"));
@@ -195,7 +201,7 @@ fn server(found: Found, directory: &Path) -> String {
             // All versions from 4 to 8 log "Running in ruby …" when the application is loaded (sidekiq/cli.rb).
             format!("start = {}\nready = {{ line = \"Running in\" }}\n", words(&sidekiq))
         }
-        Found::Nothing => {
+        ApplicationKind::Nothing => {
             r#"start = ["./server", "--port", "{port}"]    # <- the command that starts your server in the foreground
 ready = { port = "{port}" }
 "#
@@ -210,27 +216,27 @@ fn words(words: &[&str]) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-fn load(found: Found) -> &'static str {
+fn load(found: ApplicationKind) -> &'static str {
     match found {
-        Found::Cable => {
+        ApplicationKind::Cable => {
             r#"driver = "cable"
 url = "ws://127.0.0.1:{port}/cable"
 options = ["--clients=1000", "--step=500", "--channel={channel}"]    # <- your channel
 "#
         }
-        Found::Web => {
+        ApplicationKind::Web => {
             r#"driver = "http"
 url = "http://127.0.0.1:{port}/"    # <- the page to ask for; `options = ["--routes=FILE"]` takes a weighted list
 options = []
 "#
         }
-        Found::Sidekiq => {
+        ApplicationKind::Sidekiq => {
             r#"driver = "jobs"
 url = "redis://127.0.0.1:6379/0"    # <- the Redis that the workers listen to
 options = ["--class=HardJob"]       # <- the job to push
 "#
         }
-        Found::Nothing => {
+        ApplicationKind::Nothing => {
             r#"driver = "command"
 command = ["./load", "{url}"]    # <- anything, for example ["k6", "run", "script.js"]
 "#
@@ -263,19 +269,19 @@ mod tests {
             ("app/channels/application_cable/channel.rb", ""),
         ];
         let cable = [rails, &[("app/channels/chat_channel.rb", "")]].concat();
-        let cases: [(&[(&str, &str)], Found); 6] = [
-            (rails, Found::Web),
-            (&cable, Found::Cable),
-            (&[("Gemfile", "gem 'sidekiq'")], Found::Sidekiq),
-            (&[("worker.rb", "require \"sidekiq\"\n")], Found::Sidekiq),
-            (&[("worker.rb", "# like sidekiq\n")], Found::Nothing),
-            (&[], Found::Nothing),
+        let cases: [(&[(&str, &str)], ApplicationKind); 6] = [
+            (rails, ApplicationKind::Web),
+            (&cable, ApplicationKind::Cable),
+            (&[("Gemfile", "gem 'sidekiq'")], ApplicationKind::Sidekiq),
+            (&[("worker.rb", "require \"sidekiq\"\n")], ApplicationKind::Sidekiq),
+            (&[("worker.rb", "# like sidekiq\n")], ApplicationKind::Nothing),
+            (&[], ApplicationKind::Nothing),
         ];
         for (files, expected) in cases {
             let directory = application(files);
-            assert_eq!(Found::look(directory.path()), expected);
+            assert_eq!(ApplicationKind::look(directory.path()), expected);
             assert!(
-                expected != Found::Cable
+                expected != ApplicationKind::Cable
                     || plan(directory.path(), Path::new(".")).contains("--channel=ChatChannel")
             );
             let text = plan(directory.path(), Path::new("."));

@@ -17,7 +17,7 @@
 //! | [`run`] | one run |
 //! | [`keep`] | what is started, and that nothing of it stays |
 //! | [`server`] | starting a fresh server, and ending it so that nothing is left |
-//! | [`room`] | enough disk for what an experiment writes |
+//! | [`disk_space`] | enough disk for what an experiment writes |
 //! | [`deploy`] | what to put where, so that a variant is what runs in production |
 //! | [`driver`] | putting the load on a server |
 //! | [`cpu`] | who used the machine while a load ran |
@@ -38,6 +38,7 @@
 pub mod analysis;
 pub mod cpu;
 pub mod deploy;
+pub mod disk_space;
 pub mod driver;
 pub mod experiment;
 pub mod facts;
@@ -52,7 +53,6 @@ pub mod plan;
 pub mod proof;
 pub mod recommend;
 pub mod result;
-pub mod room;
 pub mod run;
 pub mod schedule;
 pub mod server;

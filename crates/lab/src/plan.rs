@@ -104,11 +104,11 @@ pub enum Ready {
 #[serde(tag = "driver", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Load {
     /// `unbloat bench cable`.
-    Cable(Bench),
+    Cable(BenchCommand),
     /// `unbloat bench http`.
-    Http(Bench),
+    Http(BenchCommand),
     /// `unbloat bench jobs`.
-    Jobs(Bench),
+    Jobs(BenchCommand),
     /// Any command; `{url}` and `{port}` are filled in. Exit status 0: clean, 3: dirty, anything else: failed. The last
     /// line of its stdout that is a JSON object may give `p50_s`, `p95_s`, `p99_s`, `throughput` and `units`.
     Command {
@@ -130,7 +130,7 @@ pub enum Load {
 /// One of `unbloat bench`'s drivers, with its options as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Bench {
+pub struct BenchCommand {
     /// What to send the load to; `{url}`, `{host}` and `{port}` are filled in.
     #[serde(default = "default_url")]
     pub url: String,
@@ -437,7 +437,7 @@ driver = "own"
     fn a_bench_driver_takes_its_options_and_nothing_unknown() {
         let load = "driver = \"cable\"\noptions = [\"--clients=300\"]";
         let plan = Plan::parse(&SMALL.replace("driver = \"own\"", load)).unwrap();
-        let bench = Bench { url: "{url}".into(), options: vec!["--clients=300".into()] };
+        let bench = BenchCommand { url: "{url}".into(), options: vec!["--clients=300".into()] };
         assert_eq!(plan.load, Load::Cable(bench));
         let error =
             Plan::parse(&SMALL.replace("driver = \"own\"", "driver = \"http\"\nopitons = []")).unwrap_err();

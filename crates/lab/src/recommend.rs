@@ -1,7 +1,7 @@
 //! The answer, by the plan's rule: the variant with the least of one metric among those that are shown not to cost more
 //! than the margin. "No difference shown" and "more blocks are needed" are answers, too.
 
-use crate::analysis::{Analysis, Comparison, VariantAnalysis, Verdict};
+use crate::analysis::{Analysis, Comparison, Finding, VariantAnalysis};
 use crate::metric::Metric;
 use unbloat_stats::contrast::{Block, contrast, margin_alpha};
 use unbloat_stats::power::Design;
@@ -108,9 +108,9 @@ pub fn recommend(analysis: &Analysis, max_blocks: usize) -> Recommendation {
 fn standing(variant: &VariantAnalysis, analysis: &Analysis, max_blocks: usize) -> Standing {
     let rule = &analysis.settings.rule;
     let Some(gain) = variant.metrics.get(&rule.minimize) else { return Standing::NoBetter };
-    let is_shown = gain.verdict == Verdict::Better;
+    let is_shown = gain.verdict == Finding::Better;
     // It may be better, but by less than the experiment can see: worth more blocks only if it looks better.
-    let is_open = gain.verdict == Verdict::NotShown && looks_better(gain, analysis);
+    let is_open = gain.verdict == Finding::NotShown && looks_better(gain, analysis);
     if !is_shown && !is_open {
         return Standing::NoBetter;
     }
@@ -126,7 +126,7 @@ fn standing(variant: &VariantAnalysis, analysis: &Analysis, max_blocks: usize) -
     standings.extend(asked.map(|&metric| match variant.metrics.get(&metric) {
         None => Standing::Rejected(Objection::NotMeasured(metric)),
         Some(cost) if costs_nothing(cost, metric, analysis) => Standing::Passes,
-        Some(cost) if cost.verdict == Verdict::Worse && factor_worse(cost, metric) > 1.0 + rule.margin => {
+        Some(cost) if cost.verdict == Finding::Worse && factor_worse(cost, metric) > 1.0 + rule.margin => {
             Standing::Rejected(Objection::Costs(metric))
         }
         Some(cost) => undecided(metric, cost),
@@ -151,7 +151,7 @@ fn hardest(standings: Vec<Standing>, is_shown: bool) -> Standing {
 /// Shown to be within the margin, or better.
 fn costs_nothing(cost: &Comparison, metric: Metric, analysis: &Analysis) -> bool {
     let within = |worst| worst <= 1.0 + analysis.settings.rule.margin;
-    matches!(cost.verdict, Verdict::Better | Verdict::Same) || cost.worst(metric).is_some_and(within)
+    matches!(cost.verdict, Finding::Better | Finding::Same) || cost.worst(metric).is_some_and(within)
 }
 
 /// The estimate, turned so that above 1 is worse.

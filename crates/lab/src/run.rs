@@ -20,7 +20,7 @@ use unbloat_store::RunId;
 
 /// What all runs of an experiment have in common.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub struct TestBed<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// Its variants, the control first.
@@ -54,7 +54,7 @@ pub enum RunError {
     Interrupted,
 }
 
-impl Bench<'_> {
+impl TestBed<'_> {
     /// Makes a run of a variant, the `position`th of the slot's block, and writes it to the file.
     ///
     /// # Errors

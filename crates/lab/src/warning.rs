@@ -148,7 +148,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::analysis::tests::{names, runs, settings};
-    use crate::analysis::{Verdict, analyze};
+    use crate::analysis::{Finding, analyze};
     use crate::metric::Metric;
     use crate::plan::Rule;
     use crate::result::Exclusion;
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn few_blocks_are_warned_of_and_show_nothing() {
         let analysis = analyze(&names(2), &runs(3, &[(1.0, 1.0), (0.1, 1.0)]), settings());
-        assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].verdict, Verdict::NotShown);
+        assert_eq!(analysis.variants[1].metrics[&Metric::PssEnd].verdict, Finding::NotShown);
         assert_eq!(analysis.warnings, [Warning::TooFewBlocks { blocks: 3, comparisons: 3 }]);
     }
 

@@ -1,6 +1,6 @@
 //! When to send: the intended times of an open loop, fixed before the run and whatever the server does.
 
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use rand::RngExt as _;
 use rand::rngs::SmallRng;
 use std::fmt;
@@ -47,10 +47,10 @@ pub struct OpenLoop {
 }
 
 impl OpenLoop {
-    pub(crate) fn check(self) -> Result<(), PlanError> {
+    pub(crate) fn check(self) -> Result<(), OptionsError> {
         match self.per_second.is_finite() && self.per_second > 0.0 {
             true => Ok(()),
-            false => PlanError::because("the rate of an open loop has to be a number above 0"),
+            false => OptionsError::because("the rate of an open loop has to be a number above 0"),
         }
     }
 }

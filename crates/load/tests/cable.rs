@@ -3,30 +3,30 @@
 
 use std::time::Duration;
 use unbloat_load::Silent;
-use unbloat_load::cable::{self, Error, Outcome, Pace, Plan, Protocol, Step};
+use unbloat_load::cable::{self, CableFigures, CableOptions, Error, Pace, Protocol, Step};
 use unbloat_load::{Arrivals, OpenLoop, Trust};
 use unbloat_load_servers::cable::{Answer, Every, Mischief, Server, Truth};
 use unbloat_load_servers::tls::Front;
 
 /// 20 clients, 30 broadcasts, one at a time; what is missing after half a second is lost.
-fn plan(server: &Server) -> Plan {
-    Plan {
+fn plan(server: &Server) -> CableOptions {
+    CableOptions {
         clients: 20,
         step: 20,
         sample: 30,
         pace: Pace::Closed { in_flight: 1 },
         timeout: Duration::from_millis(500),
         connect_timeout: Duration::from_secs(5),
-        ..Plan::new(server.url())
+        ..CableOptions::new(server.url())
     }
 }
 
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &CableOptions) -> CableFigures {
     cable::run(plan, &mut Silent, |_| {}).unwrap()
 }
 
 /// Runs the plan against the mischief: the only step's figures, and what the server did.
-fn against(mischief: Mischief, change: impl FnOnce(&mut Plan)) -> (Step, Truth) {
+fn against(mischief: Mischief, change: impl FnOnce(&mut CableOptions)) -> (Step, Truth) {
     let server = Server::start(mischief).unwrap();
     let mut plan = plan(&server);
     change(&mut plan);
@@ -44,7 +44,8 @@ fn assert_complete(step: &Step, truth: &Truth) {
 #[test]
 fn a_server_that_behaves_gives_a_clean_run_with_every_delivery() {
     let server = Server::start(Mischief::default()).unwrap();
-    let outcome = run(&Plan { clients: 60, step: 20, pace: Pace::Closed { in_flight: 8 }, ..plan(&server) });
+    let outcome =
+        run(&CableOptions { clients: 60, step: 20, pace: Pace::Closed { in_flight: 8 }, ..plan(&server) });
     let clients: Vec<u32> = outcome.steps.iter().map(|step| step.clients).collect();
     assert_eq!(clients, [20, 40, 60]);
     for step in &outcome.steps {
@@ -68,7 +69,8 @@ fn all_protocols_are_spoken() {
     ] {
         let server = Server::start(Mischief::default()).unwrap();
         let url = format!("ws://{}{path}", server.address());
-        let outcome = run(&Plan { url, protocol, identifier: identifier.to_owned(), ..plan(&server) });
+        let outcome =
+            run(&CableOptions { url, protocol, identifier: identifier.to_owned(), ..plan(&server) });
         let step = &outcome.steps[0];
         assert_eq!((step.received, step.ack.count(), step.fan_out.count()), (600, 30, 30), "{protocol}");
         assert!(step.errors.is_empty(), "{protocol}: {:?}", step.errors);
@@ -88,7 +90,7 @@ fn the_extended_protocol_answers_pings() {
 fn headers_reach_the_server_and_clients_say_goodbye() {
     let server = Server::start(Mischief::default()).unwrap();
     let headers = vec![("Cookie".to_owned(), "session=1".to_owned())];
-    run(&Plan { headers, sample: 1, ..plan(&server) });
+    run(&CableOptions { headers, sample: 1, ..plan(&server) });
     let origin = format!("http://{}", server.address());
     let expected = [("origin".to_owned(), origin), ("cookie".to_owned(), "session=1".to_owned())];
     assert_eq!(server.truth().headers, expected);
@@ -215,7 +217,7 @@ fn what_comes_after_its_time_is_late_and_lost() {
 #[test]
 fn a_server_that_dies_in_a_step_ends_the_run_with_what_there_is() {
     let server = Server::start(Mischief { die_after: Some(10), ..Mischief::default() }).unwrap();
-    let outcome = run(&Plan { clients: 60, ..plan(&server) });
+    let outcome = run(&CableOptions { clients: 60, ..plan(&server) });
     assert_eq!(outcome.steps.len(), 1, "there is nobody left for a second step");
     let step = &outcome.steps[0];
     assert_eq!((step.received, step.lost, step.disconnects), (180, 20, 20));
@@ -269,7 +271,7 @@ fn nobody_being_let_in_is_an_error_with_the_reason() {
     ];
     for (mischief, words, class) in cases {
         let server = Server::start(mischief).unwrap();
-        let plan = Plan { connect_timeout: Duration::from_millis(300), ..plan(&server) };
+        let plan = CableOptions { connect_timeout: Duration::from_millis(300), ..plan(&server) };
         let error = cable::run(&plan, &mut Silent, |_| {}).unwrap_err();
         assert!(matches!(error, Error::Nobody { .. }), "{error}");
         let text = error.to_string();
@@ -345,10 +347,11 @@ fn tls_is_spoken_and_certificates_are_checked() {
     let url = format!("wss://localhost:{}/cable", front.address().port());
     for trust in [Trust::File(file.path().to_owned()), Trust::Anything] {
         let outcome =
-            run(&Plan { url: url.clone(), trust, timeout: Duration::from_secs(10), ..plan(&server) });
+            run(&CableOptions { url: url.clone(), trust, timeout: Duration::from_secs(10), ..plan(&server) });
         assert_eq!((outcome.steps[0].received, outcome.steps[0].lost), (600, 0), "{outcome:?}");
     }
-    let error = cable::run(&Plan { url, ..plan(&server) }, &mut Silent, |_| {}).unwrap_err().to_string();
+    let error =
+        cable::run(&CableOptions { url, ..plan(&server) }, &mut Silent, |_| {}).unwrap_err().to_string();
     assert!(error.contains("tls × 20"), "{error}");
 }
 
@@ -356,7 +359,7 @@ fn tls_is_spoken_and_certificates_are_checked() {
 fn connections_come_from_the_addresses_that_are_given_in_turn() {
     let server = Server::start(Mischief::default()).unwrap();
     let sources = vec!["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()];
-    let outcome = run(&Plan { sources, ..plan(&server) });
+    let outcome = run(&CableOptions { sources, ..plan(&server) });
     assert_eq!(outcome.steps[0].received, 600);
     let from = server.truth().peers;
     assert_eq!(

@@ -4,24 +4,24 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 use unbloat_load::Silent;
-use unbloat_load::http::{self, Error, Extent, Outcome, Pace, Plan, Routes};
+use unbloat_load::http::{self, Error, Extent, HttpFigures, HttpOptions, Pace, Routes};
 use unbloat_load::{Arrivals, OpenLoop, Trust};
 use unbloat_load_servers::http::Server;
 use unbloat_load_servers::tls::Front;
 
 /// Two users, no warm-up, 40 requests.
-fn plan(server: &Server, routes: &str) -> Plan {
+fn plan(server: &Server, routes: &str) -> HttpOptions {
     let text = format!("base = \"http://{}\"\n{routes}", server.address());
-    Plan {
+    HttpOptions {
         pace: Pace::Closed { users: 2 },
         warm_up: Extent::Requests(0),
         batch: Extent::Requests(40),
         timeout: Duration::from_millis(300),
-        ..Plan::new(Routes::parse(&text, None).unwrap())
+        ..HttpOptions::new(Routes::parse(&text, None).unwrap())
     }
 }
 
-fn run(plan: &Plan) -> Outcome {
+fn run(plan: &HttpOptions) -> HttpFigures {
     http::run(plan, &mut Silent, |_| {}).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn requests_batches_and_warm_up_are_counted_as_asked_for() {
     let server = Server::start().unwrap();
     let routes =
         "[[route]]\nname = \"small\"\nweight = 3\npath = \"/ok/10\"\n[[route]]\npath = \"/ok/1000\"\n";
-    let plan = Plan { warm_up: Extent::Requests(7), batches: 3, ..plan(&server, routes) };
+    let plan = HttpOptions { warm_up: Extent::Requests(7), batches: 3, ..plan(&server, routes) };
     let outcome = run(&plan);
     let requests: Vec<u64> = outcome.batches.iter().map(|batch| batch.figures.requests).collect();
     assert_eq!(requests, [40, 40, 40]);
@@ -53,7 +53,7 @@ fn a_connection_can_be_given_so_many_requests() {
         let before = server.counts()["connections"];
         let routes = "[[route]]\npath = \"/ok/10\"\n";
         let users = Pace::Closed { users: 1 };
-        let outcome = run(&Plan { pace: users, per_connection, ..plan(&server, routes) });
+        let outcome = run(&HttpOptions { pace: users, per_connection, ..plan(&server, routes) });
         assert_eq!(outcome.total().statuses[&200], 40);
         server.counts()["connections"] - before - 1 // one to see whether anybody is there
     };
@@ -69,7 +69,7 @@ fn the_same_seed_asks_for_the_same() {
     let ask = |seed| {
         let server = Server::start().unwrap();
         let routes = "[variables]\nn = { from = 1, to = 9 }\n[[route]]\npath = \"/ok/{{n}}\"\n";
-        run(&Plan { seed, ..plan(&server, routes) });
+        run(&HttpOptions { seed, ..plan(&server, routes) });
         let mut counts = server.counts();
         counts.remove("connections");
         counts
@@ -108,8 +108,10 @@ fn what_goes_wrong_is_counted_by_class() {
         ("/hang", "timeout"),
         ("/close", "closed"),
     ] {
-        let plan =
-            Plan { batch: Extent::Requests(4), ..plan(&server, &format!("[[route]]\npath = \"{path}\"\n")) };
+        let plan = HttpOptions {
+            batch: Extent::Requests(4),
+            ..plan(&server, &format!("[[route]]\npath = \"{path}\"\n"))
+        };
         let outcome = run(&plan);
         let total = outcome.total();
         assert_eq!(
@@ -133,7 +135,7 @@ fn an_expected_status_is_no_error() {
 fn nobody_there_is_an_error_with_the_next_step() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let routes = Routes::of_urls(&[format!("http://127.0.0.1:{port}/")]).unwrap();
-    let error = http::run(&Plan::new(routes), &mut Silent, |_| {}).unwrap_err().to_string();
+    let error = http::run(&HttpOptions::new(routes), &mut Silent, |_| {}).unwrap_err().to_string();
     assert!(error.contains("refused") && error.contains("Check that the server runs"), "{error}");
 }
 
@@ -141,7 +143,7 @@ fn nobody_there_is_an_error_with_the_next_step() {
 fn an_open_loop_counts_the_time_that_a_request_waits_for_a_user() {
     let server = Server::start().unwrap();
     // One user, 100 ms a request, 50 requests a second: the nth one waits n · 80 ms.
-    let outcome = run(&Plan {
+    let outcome = run(&HttpOptions {
         pace: Pace::Open { open: OpenLoop { per_second: 50.0, arrivals: Arrivals::Constant }, users: 1 },
         batch: Extent::Requests(10),
         ..plan(&server, "[[route]]\npath = \"/delay/100\"\n")
@@ -156,7 +158,7 @@ fn delays_are_measured_to_one_percent() {
     let server = Server::start().unwrap();
     // Another process may hold up either side for longer than 1 %; hardly three times.
     let good = (0..3).any(|_| {
-        let plan = Plan {
+        let plan = HttpOptions {
             pace: Pace::Open { open: OpenLoop { per_second: 50.0, arrivals: Arrivals::Poisson }, users: 100 },
             timeout: Duration::from_secs(10),
             ..plan(&server, "[[route]]\npath = \"/delay/500\"\n")
@@ -175,11 +177,11 @@ fn tls_is_spoken_and_certificates_are_checked() {
     std::fs::write(file.path(), front.certificate()).unwrap();
     let routes = Routes::of_urls(&[format!("https://localhost:{}/ok/10", front.address().port())]).unwrap();
     let ask = |trust: Trust| {
-        let plan = Plan {
+        let plan = HttpOptions {
             trust,
             batch: Extent::Requests(10),
             warm_up: Extent::Requests(0),
-            ..Plan::new(routes.clone())
+            ..HttpOptions::new(routes.clone())
         };
         run(&plan).total()
     };

@@ -1,7 +1,7 @@
 //! The broadcasts of a run: when the next one is sent, and the account of those under way.
 
 use super::class;
-use super::plan::Pace;
+use super::options::Pace;
 use super::pool::Pool;
 use super::tally::{Ended, Receipt, Tally};
 use super::waiting;

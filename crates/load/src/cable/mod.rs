@@ -7,17 +7,17 @@
 
 mod class;
 mod connection;
+mod figures;
 mod intake;
 mod load;
-mod outcome;
-mod plan;
+mod options;
 mod pool;
 mod tally;
 mod waiting;
 mod wire;
 
-pub use outcome::{Outcome, Problem, Step};
-pub use plan::{Pace, Plan, Protocol};
+pub use figures::{CableFigures, Problem, Step};
+pub use options::{CableOptions, Pace, Protocol};
 
 use crate::fault::Faults;
 use crate::generator::CpuMeter;
@@ -25,7 +25,7 @@ use crate::latency::Latency;
 use crate::net::limit::{self, FileLimit};
 use crate::net::target::TargetError;
 use crate::net::tls::TrustError;
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::progress::{Live, Progress};
 use load::Load;
 use pool::Pool;
@@ -36,12 +36,12 @@ const HOPELESS: u64 = 50;
 /// How often the follower is told how far the run is.
 const TELL_NS: u64 = 250_000_000;
 
-/// Why a run could not take place. What happens to single clients is no error of the run but counted in its [`Outcome`].
+/// Why a run could not take place. What happens to single clients is no error of the run but counted in its [`CableFigures`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan makes no sense.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    CableOptions(#[from] OptionsError),
     /// The server cannot be reached.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -75,10 +75,10 @@ fn in_words(faults: &Faults) -> String {
 /// # Errors
 /// See [`Error`].
 pub fn run(
-    plan: &Plan,
+    plan: &CableOptions,
     progress: &mut impl Progress,
     mut on_step: impl FnMut(&Step),
-) -> Result<Outcome, Error> {
+) -> Result<CableFigures, Error> {
     plan.check()?;
     limit::allow(u64::from(plan.clients))?;
     let run = rand::random::<u32>();
@@ -100,12 +100,12 @@ pub fn run(
     runner.hold()?;
     let interrupted = runner.progress.interrupted();
     runner.pool.close();
-    Ok(Outcome { steps, generator: cpu.report(&late, &read_lag), interrupted })
+    Ok(CableFigures { steps, generator: cpu.report(&late, &read_lag), interrupted })
 }
 
 /// A run under way.
 struct Runner<'a, P> {
-    plan: &'a Plan,
+    plan: &'a CableOptions,
     pool: Pool,
     load: Load,
     progress: &'a mut P,

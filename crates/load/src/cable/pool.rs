@@ -7,7 +7,7 @@ use super::Error;
 use super::class;
 use super::connection::{Connection, Stage};
 use super::load::Load;
-use super::plan::Plan;
+use super::options::CableOptions;
 use super::tally::Members;
 use super::waiting::{Waiting, Woken};
 use super::wire::Wire;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::latency::Latency;
 use crate::net::{stream, target::Target, tls};
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::ws::frame::Opcode;
 use crate::ws::upgrade::Upgrade;
 use mio::Token;
@@ -34,7 +34,7 @@ const HEARTBEAT_NS: u64 = 25_000_000_000;
 
 /// The connections of a run.
 pub(super) struct Pool {
-    pub(super) plan: Plan,
+    pub(super) plan: CableOptions,
     headers: Vec<(String, String)>,
     target: Target,
     tls: Option<Arc<ClientConfig>>,
@@ -72,12 +72,12 @@ struct Heartbeat {
 }
 
 impl Pool {
-    pub(super) fn new(plan: &Plan, run: u32) -> Result<Self, Error> {
+    pub(super) fn new(plan: &CableOptions, run: u32) -> Result<Self, Error> {
         let wire = Wire::new(plan, run)?;
         let target = Target::find(&plan.url, ["ws", "wss"])?;
         let tls = if target.tls_name.is_some() { Some(tls::client_config(&plan.trust)?) } else { None };
         let headers = plan.all_headers();
-        Upgrade::new(&plan.url, plan.protocol.subprotocol(), &headers).map_err(PlanError)?;
+        Upgrade::new(&plan.url, plan.protocol.subprotocol(), &headers).map_err(OptionsError)?;
         Ok(Self {
             plan: plan.clone(),
             headers,

@@ -7,8 +7,8 @@
 //! A delivery is not parsed. Every message carries an id that occurs nowhere else (`u` + a random run number + its sequence
 //! number), and the id is looked for where it was in the delivery before, which is nearly always right; else by a search.
 
-use super::plan::{Plan, Protocol};
-use crate::plan::PlanError;
+use super::options::{CableOptions, Protocol};
+use crate::options::OptionsError;
 use memchr::memmem;
 use serde_json::{Value, json};
 
@@ -55,11 +55,11 @@ pub(crate) enum Control {
 
 impl Wire {
     /// Prepares the messages of a run. `run` tells its ids from those of any other run.
-    pub(crate) fn new(plan: &Plan, run: u32) -> Result<Self, PlanError> {
+    pub(crate) fn new(plan: &CableOptions, run: u32) -> Result<Self, OptionsError> {
         let marker = format!("u{run:08x}-");
         let text = message(plan, &format!("{marker}{ID}"))?;
         let (before, after) =
-            text.split_once(ID).ok_or_else(|| PlanError("the message has no {{id}}".to_owned()))?;
+            text.split_once(ID).ok_or_else(|| OptionsError("the message has no {{id}}".to_owned()))?;
         Ok(Self {
             protocol: plan.protocol,
             identifier: plan.identifier.clone(),
@@ -167,20 +167,20 @@ impl Marker {
 }
 
 /// The text of a broadcast with the given id.
-fn message(plan: &Plan, id: &str) -> Result<String, PlanError> {
+fn message(plan: &CableOptions, id: &str) -> Result<String, OptionsError> {
     let padding: String = "1234567890".chars().cycle().take(plan.payload).collect();
     let payload = json!({"id": id, "padding": padding});
     let own = match &plan.data {
         None => None,
         Some(data) if !data.contains(ID) => {
-            return Err(PlanError(format!(
+            return Err(OptionsError(format!(
                 "the data has no {ID}, without which deliveries cannot be told apart"
             )));
         }
         Some(data) => {
             let text = data.replace(PADDING, &padding).replace(ID, id);
             let parsed = serde_json::from_str::<Value>(&text);
-            Some(parsed.map_err(|error| PlanError(format!("the data is not JSON: {error}")))?)
+            Some(parsed.map_err(|error| OptionsError(format!("the data is not JSON: {error}")))?)
         }
     };
     let message = match plan.protocol {
@@ -208,8 +208,12 @@ mod tests {
     fn wire(protocol: Protocol) -> Wire {
         let identifier =
             if protocol == Protocol::Phoenix { "room:lobby" } else { r#"{"channel":"BenchmarkChannel"}"# };
-        let plan =
-            Plan { protocol, payload: 10, identifier: identifier.to_owned(), ..Plan::new("ws://localhost/") };
+        let plan = CableOptions {
+            protocol,
+            payload: 10,
+            identifier: identifier.to_owned(),
+            ..CableOptions::new("ws://localhost/")
+        };
         Wire::new(&plan, 0xbeef).unwrap()
     }
 
@@ -241,11 +245,11 @@ mod tests {
     #[test]
     fn a_users_own_message_carries_the_id_where_they_put_it() {
         let data = r#"{"action":"speak","text":"{{id}} {{padding}}"}"#.to_owned();
-        let plan = Plan { data: Some(data), payload: 3, ..Plan::new("ws://localhost/") };
+        let plan = CableOptions { data: Some(data), payload: 3, ..CableOptions::new("ws://localhost/") };
         let text = text(&Wire::new(&plan, 1).unwrap(), 2);
         assert!(text.contains(r#"\"text\":\"u00000001-00000002 123\""#), "{text}");
         for bad in [r#"{"action":"speak"}"#, "{{id}}", r#"{"a":"{{id}}"#] {
-            let plan = Plan { data: Some(bad.to_owned()), ..Plan::new("ws://localhost/") };
+            let plan = CableOptions { data: Some(bad.to_owned()), ..CableOptions::new("ws://localhost/") };
             Wire::new(&plan, 1).unwrap_err();
         }
     }
@@ -279,8 +283,11 @@ mod tests {
     #[test]
     fn another_runs_messages_are_not_ours() {
         let mut ours = wire(Protocol::Json);
-        let theirs =
-            Wire::new(&Plan { protocol: Protocol::Json, ..Plan::new("ws://localhost/") }, 0xdead).unwrap();
+        let theirs = Wire::new(
+            &CableOptions { protocol: Protocol::Json, ..CableOptions::new("ws://localhost/") },
+            0xdead,
+        )
+        .unwrap();
         assert_eq!(ours.sequence_of(text(&theirs, 7).as_bytes()), None);
     }
 

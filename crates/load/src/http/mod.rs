@@ -3,17 +3,17 @@
 //! Which request is the nth is decided by the seed alone ([`row`]); who sends it when, by the pace. A [`user`] has a
 //! connection, cookies and perhaps a login. Everything runs in the calling thread.
 
+mod figures;
 mod form;
-mod outcome;
+mod options;
 mod pacer;
-mod plan;
 mod routes;
 mod row;
 mod template;
 mod user;
 
-pub use outcome::{Batch, Figures, Outcome, Problem, RouteFigures};
-pub use plan::{Extent, Pace, Plan};
+pub use figures::{Batch, HttpFigures, Problem, RequestFigures, RouteFigures};
+pub use options::{Extent, HttpOptions, Pace};
 pub use routes::{Body, Login, Route, Routes, Upload, Values};
 
 use crate::clock::Clock;
@@ -23,7 +23,7 @@ use crate::latency::Latency;
 use crate::net::limit::{self, FileLimit};
 use crate::net::target::{Target, TargetError};
 use crate::net::tls::{self, TrustError};
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::progress::{Live, Progress};
 use crate::schedule::Schedule;
 use rand::SeedableRng as _;
@@ -40,12 +40,12 @@ use user::{Failure, User};
 /// How often the follower is told how far the run is, and asked whether it is to end.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// Why a run could not take place. What happens to single requests is no error of the run but counted in its [`Outcome`].
+/// Why a run could not take place. What happens to single requests is no error of the run but counted in its [`HttpFigures`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan or its routes make no sense.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    HttpOptions(#[from] OptionsError),
     /// The server cannot be reached.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -68,10 +68,10 @@ pub enum Error {
 /// # Errors
 /// See [`Error`].
 pub fn run(
-    plan: &Plan,
+    plan: &HttpOptions,
     progress: &mut impl Progress,
     on_batch: impl FnMut(&Batch),
-) -> Result<Outcome, Error> {
+) -> Result<HttpFigures, Error> {
     plan.check()?;
     limit::allow(u64::from(plan.users()))?;
     for origin in origins(&plan.routes)? {
@@ -82,19 +82,19 @@ pub fn run(
 }
 
 /// The servers that the routes are on, each once.
-fn origins(routes: &Routes) -> Result<Vec<String>, PlanError> {
+fn origins(routes: &Routes) -> Result<Vec<String>, OptionsError> {
     let all = routes.routes.iter().map(|route| Ok(routes.url(&route.path)?.origin().ascii_serialization()));
-    let mut all = all.collect::<Result<Vec<_>, PlanError>>()?;
+    let mut all = all.collect::<Result<Vec<_>, OptionsError>>()?;
     all.sort();
     all.dedup();
     Ok(all)
 }
 
 async fn drive(
-    plan: &Plan,
+    plan: &HttpOptions,
     progress: &mut impl Progress,
     mut on_batch: impl FnMut(&Batch),
-) -> Result<Outcome, Error> {
+) -> Result<HttpFigures, Error> {
     let cpu = CpuMeter::start();
     let shared = Rc::new(Shared::new(plan));
     progress.phase(&format!("{} users", plan.users()));
@@ -109,7 +109,7 @@ async fn drive(
         .routes
         .routes
         .iter()
-        .map(|route| RouteFigures { name: route.label(), figures: Figures::default() })
+        .map(|route| RouteFigures { name: route.label(), figures: RequestFigures::default() })
         .collect();
     let (mut batches, mut late) = (Vec::new(), Latency::new());
     for number in 1..=plan.batches {
@@ -129,7 +129,7 @@ async fn drive(
         batches.push(batch);
     }
     let generator = cpu.report(&late, &Latency::new());
-    Ok(Outcome { batches, routes, warm_up_errors, generator, interrupted: progress.interrupted() })
+    Ok(HttpFigures { batches, routes, warm_up_errors, generator, interrupted: progress.interrupted() })
 }
 
 /// What the tasks of a run share.
@@ -142,13 +142,13 @@ struct Shared {
     free: Semaphore,
     clock: Clock,
     stop: Cell<bool>,
-    figures: RefCell<Vec<Figures>>,
+    figures: RefCell<Vec<RequestFigures>>,
     late: RefCell<Latency>,
     expect: Vec<Vec<u16>>,
 }
 
 impl Shared {
-    fn new(plan: &Plan) -> Self {
+    fn new(plan: &HttpOptions) -> Self {
         Self {
             row: Row::new(plan),
             next: Cell::new(0),
@@ -156,14 +156,14 @@ impl Shared {
             free: Semaphore::new(0),
             clock: Clock::start(),
             stop: Cell::new(false),
-            figures: RefCell::new(vec![Figures::default(); plan.routes.routes.len()]),
+            figures: RefCell::new(vec![RequestFigures::default(); plan.routes.routes.len()]),
             late: RefCell::new(Latency::new()),
             expect: plan.routes.routes.iter().map(|route| route.expect.clone()).collect(),
         }
     }
 
     /// Makes all users; logs them in where there is a login, all at once. Returns what went wrong with some.
-    async fn log_in_all(self: &Rc<Self>, plan: &Plan) -> Result<Faults, Error> {
+    async fn log_in_all(self: &Rc<Self>, plan: &HttpOptions) -> Result<Faults, Error> {
         let tls = tls::client_config(&plan.trust)?;
         let mut logins = JoinSet::new();
         for number in 1..=plan.users() {
@@ -193,10 +193,10 @@ impl Shared {
     }
 
     /// The figures since the last call: all, and by route.
-    fn take(&self) -> (Figures, Vec<Figures>) {
-        let empty = vec![Figures::default(); self.expect.len()];
+    fn take(&self) -> (RequestFigures, Vec<RequestFigures>) {
+        let empty = vec![RequestFigures::default(); self.expect.len()];
         let by_route = self.figures.replace(empty);
-        let mut all = Figures::default();
+        let mut all = RequestFigures::default();
         by_route.iter().for_each(|figures| all.merge(figures));
         (all, by_route)
     }
@@ -204,7 +204,7 @@ impl Shared {
     /// Sends the requests of one part of the run and waits for the responses.
     async fn part(
         self: &Rc<Self>,
-        plan: &Plan,
+        plan: &HttpOptions,
         extent: Extent,
         progress: &mut impl Progress,
     ) -> Result<(), Error> {
@@ -248,7 +248,7 @@ impl Shared {
     }
 
     fn live(&self, extent: Extent, begun_ns: u64) -> Live {
-        let mut all = Figures::default();
+        let mut all = RequestFigures::default();
         self.figures.borrow().iter().for_each(|figures| all.merge(figures));
         let (done, total) = match extent {
             Extent::Requests(count) => (all.requests, count),

@@ -3,7 +3,7 @@
 //! The format is documented in `docs/guide/bench.md`. Texts may hold `{{name}}`, replaced for each request by a value of the
 //! variable of that name.
 
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -127,8 +127,8 @@ impl Routes {
     ///
     /// # Errors
     /// When it is not TOML, has a key that is none, or makes no sense.
-    pub fn parse(text: &str, base: Option<&str>) -> Result<Self, PlanError> {
-        let mut routes: Self = toml::from_str(text).map_err(|error| PlanError(error.to_string()))?;
+    pub fn parse(text: &str, base: Option<&str>) -> Result<Self, OptionsError> {
+        let mut routes: Self = toml::from_str(text).map_err(|error| OptionsError(error.to_string()))?;
         routes.base = base.map(str::to_owned).or(routes.base);
         routes.check()?;
         Ok(routes)
@@ -138,7 +138,7 @@ impl Routes {
     ///
     /// # Errors
     /// When one is no URL.
-    pub fn of_urls(urls: &[String]) -> Result<Self, PlanError> {
+    pub fn of_urls(urls: &[String]) -> Result<Self, OptionsError> {
         let routes = urls.iter().map(|text| {
             let weighted =
                 text.split_once('*').and_then(|(weight, url)| Some((weight.parse::<f64>().ok()?, url)));
@@ -155,7 +155,7 @@ impl Routes {
             if url::Url::parse(url).is_ok() {
                 Ok(route)
             } else {
-                Err(PlanError(format!("'{url}' is no URL")))
+                Err(OptionsError(format!("'{url}' is no URL")))
             }
         });
         let routes = Self { routes: routes.collect::<Result<_, _>>()?, ..Self::default() };
@@ -164,25 +164,25 @@ impl Routes {
     }
 
     /// The URL of a path.
-    pub(crate) fn url(&self, path: &str) -> Result<url::Url, PlanError> {
+    pub(crate) fn url(&self, path: &str) -> Result<url::Url, OptionsError> {
         let joined = match &self.base {
             Some(base) => url::Url::parse(base).and_then(|base| base.join(path)),
             None => url::Url::parse(path),
         };
         let url = joined.map_err(|error| {
             let hint = if self.base.is_none() { " (a path alone needs a base)" } else { "" };
-            PlanError(format!("'{path}' gives no URL: {error}{hint}"))
+            OptionsError(format!("'{path}' gives no URL: {error}{hint}"))
         })?;
         if matches!(url.scheme(), "http" | "https") && url.has_host() {
             Ok(url)
         } else {
-            Err(PlanError(format!("{url} is no http or https URL")))
+            Err(OptionsError(format!("{url} is no http or https URL")))
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
         if self.routes.is_empty() {
-            return Err(PlanError("there is no route: give URLs, or [[route]] tables".to_owned()));
+            return Err(OptionsError("there is no route: give URLs, or [[route]] tables".to_owned()));
         }
         for (name, values) in &self.variables {
             let empty = match values {
@@ -190,32 +190,32 @@ impl Routes {
                 Values::Range { from, to } => from > to,
             };
             if empty {
-                return Err(PlanError(format!("the variable {name} has no value")));
+                return Err(OptionsError(format!("the variable {name} has no value")));
             }
         }
         for route in &self.routes {
             let name = route.label();
             if !(route.weight.is_finite() && route.weight > 0.0) {
-                return Err(PlanError(format!("the weight of {name} has to be a number above 0")));
+                return Err(OptionsError(format!("the weight of {name} has to be a number above 0")));
             }
             if route.body.body.is_some() && !(route.body.form.is_empty() && route.body.upload.is_none()) {
-                return Err(PlanError(format!("{name} has a body and a form: give it one of them")));
+                return Err(OptionsError(format!("{name} has a body and a form: give it one of them")));
             }
             hyper::Method::from_bytes(route.method.as_bytes())
-                .map_err(|_| PlanError(format!("'{}' is no HTTP method", route.method)))?;
+                .map_err(|_| OptionsError(format!("'{}' is no HTTP method", route.method)))?;
             self.url(&route.path)?;
             self.check_names(route)?;
         }
         Ok(())
     }
 
-    fn check_names(&self, route: &Route) -> Result<(), PlanError> {
+    fn check_names(&self, route: &Route) -> Result<(), OptionsError> {
         let csrf = self.login.is_some();
         for text in route.texts() {
             for name in super::template::names(text) {
                 if !(self.variables.contains_key(name) || (csrf && name == "csrf")) {
                     let label = route.label();
-                    return Err(PlanError(format!(
+                    return Err(OptionsError(format!(
                         "{label} uses {{{{{name}}}}}, but there is no variable {name}"
                     )));
                 }

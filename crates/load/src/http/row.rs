@@ -2,10 +2,10 @@
 //! seed ask for the same, in the same order.
 
 use super::form;
-use super::plan::Plan;
+use super::options::HttpOptions;
 use super::routes::{Routes, Values};
 use super::template;
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &HttpOptions) -> Self {
         let sums = plan.routes.routes.iter().scan(0.0, |sum, route| {
             *sum += route.weight;
             Some(*sum)
@@ -47,7 +47,7 @@ impl Row {
     }
 
     /// The request with this number; `csrf` is the user's token.
-    pub(super) fn request(&self, number: u64, csrf: Option<&str>) -> Result<Request, PlanError> {
+    pub(super) fn request(&self, number: u64, csrf: Option<&str>) -> Result<Request, OptionsError> {
         // A generator of its own for each number: the order in which users take numbers changes nothing.
         let mut random = SmallRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let total = self.sums.last().copied().unwrap_or(1.0);
@@ -106,7 +106,7 @@ mod tests {
     fn row(seed: u64) -> Row {
         let text = "base = \"http://h\"\n[variables]\nid = { from = 1, to = 1000 }\n\
             [[route]]\nweight = 3\npath = \"/a/{{id}}\"\n[[route]]\npath = \"/b\"\nmethod = \"POST\"\nform = { x = \"{{id}} y\" }\n";
-        Row::new(&Plan { seed, ..Plan::new(Routes::parse(text, None).unwrap()) })
+        Row::new(&HttpOptions { seed, ..HttpOptions::new(Routes::parse(text, None).unwrap()) })
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One user: a connection that is kept, cookies, and a login.
 
 use super::form;
-use super::plan::Plan;
+use super::options::HttpOptions;
 use super::routes::{Login, Routes};
 use super::row::Request;
 use super::template;
@@ -49,7 +49,7 @@ pub(super) struct Failure {
 }
 
 impl User {
-    pub(super) fn new(plan: &Plan, tls: ClientConfig) -> Self {
+    pub(super) fn new(plan: &HttpOptions, tls: ClientConfig) -> Self {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);

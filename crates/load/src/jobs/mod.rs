@@ -1,19 +1,19 @@
 //! The jobs driver: pushes real Sidekiq jobs into Redis ([`sidekiq`]) and learns from outside how long they waited and ran
 //! ([`watch`]). The application needs nothing but the job's class.
 
-mod outcome;
-mod plan;
+mod figures;
+mod options;
 mod sidekiq;
 mod watch;
 
-pub use outcome::{Outcome, Problem};
-pub use plan::{Pace, Plan};
+pub use figures::{JobsFigures, Problem};
+pub use options::{JobsOptions, Pace};
 
 use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::generator::CpuMeter;
 use crate::latency::Latency;
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::progress::{Live, Progress};
 use crate::schedule::Schedule;
 use rand::SeedableRng as _;
@@ -29,12 +29,12 @@ const TELL_NS: u64 = 250_000_000;
 /// Looks that the number of idle threads is taken from: more than the two seconds after which a `BRPOP` is renewed.
 const IDLE_LOOKS: u32 = 30;
 
-/// Why a run could not take place. What happens to single jobs is no error of the run but counted in its [`Outcome`].
+/// Why a run could not take place. What happens to single jobs is no error of the run but counted in its [`JobsFigures`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan makes no sense.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    JobsOptions(#[from] OptionsError),
     /// The URL cannot be used.
     #[error(
         "{url} is no Redis URL: {cause}. Write redis://HOST:PORT/DATABASE or redis+unix:///PATH?db=DATABASE"
@@ -92,7 +92,7 @@ pub enum Error {
 ///
 /// # Errors
 /// See [`Error`].
-pub fn run(plan: &Plan, progress: &mut impl Progress) -> Result<Outcome, Error> {
+pub fn run(plan: &JobsOptions, progress: &mut impl Progress) -> Result<JobsFigures, Error> {
     plan.check()?;
     let mut sidekiq = Sidekiq::connect(plan, rand::random())?;
     let workers = registered(&mut sidekiq)?;
@@ -117,7 +117,7 @@ pub fn run(plan: &Plan, progress: &mut impl Progress) -> Result<Outcome, Error> 
     let interrupted = runner.progress.interrupted();
     let Runner { watch, late, failed, .. } = runner;
     let duration_ns = watch.first_taken_ns.map_or(0, |first_ns| watch.last_change_ns - first_ns);
-    Ok(Outcome {
+    Ok(JobsFigures {
         pushed: watch.pushed,
         taken: watch.taken,
         ended: watch.ended,
@@ -147,7 +147,7 @@ fn registered(sidekiq: &mut Sidekiq) -> Result<Workers, Error> {
     }
 }
 
-fn check_workers(plan: &Plan, workers: &Workers) -> Result<(), Error> {
+fn check_workers(plan: &JobsOptions, workers: &Workers) -> Result<(), Error> {
     if workers.processes == 0 {
         return Err(Error::NoSidekiq(sidekiq::without_password(&plan.url)));
     }
@@ -158,7 +158,7 @@ fn check_workers(plan: &Plan, workers: &Workers) -> Result<(), Error> {
 }
 
 /// How many clients block in this Redis when there is nothing to do.
-fn idle_threads(plan: &Plan, sidekiq: &mut Sidekiq, workers: &Workers) -> Result<u64, Error> {
+fn idle_threads(plan: &JobsOptions, sidekiq: &mut Sidekiq, workers: &Workers) -> Result<u64, Error> {
     let mut idle = 0;
     for _ in 0..IDLE_LOOKS {
         let look = sidekiq.look()?;
@@ -173,7 +173,7 @@ fn idle_threads(plan: &Plan, sidekiq: &mut Sidekiq, workers: &Workers) -> Result
 
 /// A run under way.
 struct Runner<'a, P> {
-    plan: &'a Plan,
+    plan: &'a JobsOptions,
     sidekiq: Sidekiq,
     clock: Clock,
     watch: Watch,

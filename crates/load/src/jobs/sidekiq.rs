@@ -59,7 +59,7 @@ struct Info {
 
 impl Sidekiq {
     /// Connects.
-    pub(super) fn connect(plan: &super::Plan, run: u32) -> Result<Self, Error> {
+    pub(super) fn connect(plan: &super::JobsOptions, run: u32) -> Result<Self, Error> {
         let client = redis::Client::open(plan.url.as_str())
             .map_err(|error| Error::Url { url: plan.url.clone(), cause: error.to_string() })?;
         let connected = client.get_connection_with_timeout(std::time::Duration::from_secs(10));

@@ -1,11 +1,11 @@
 //! `unbloat bench cable`: the table and the document.
 
 use super::time::time;
-use super::{Verdict, open_loop};
+use super::{Problems, open_loop};
 use crate::style::thousands;
 use serde_json::{Value, json};
 use std::fmt;
-use unbloat_load::cable::{Outcome, Pace, Plan, Step};
+use unbloat_load::cable::{CableFigures, CableOptions, Pace, Step};
 
 /// The heading of the table of steps.
 #[derive(Debug)]
@@ -65,13 +65,13 @@ fn row(
 }
 
 /// The document of `unbloat bench cable --json` (`docs/reference/bench.schema.json`).
-pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
-    super::document("cable", settings(plan), outcome, Value::Null, &Verdict::new(outcome.problems()))
+pub fn document(plan: &CableOptions, outcome: &CableFigures) -> Value {
+    super::document("cable", settings(plan), outcome, Value::Null, &Problems::new(outcome.problems()))
 }
 
 /// What the run was asked to do, for the document and the recording. Headers and sources of trust are left out: they may be
 /// secrets.
-pub fn settings(plan: &Plan) -> Value {
+pub fn settings(plan: &CableOptions) -> Value {
     let pace = match plan.pace {
         Pace::Closed { in_flight } => json!({"loop": "closed", "in_flight": in_flight}),
         Pace::Classic { in_flight } => json!({"loop": "classic", "in_flight": in_flight}),

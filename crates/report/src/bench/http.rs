@@ -1,11 +1,11 @@
 //! `unbloat bench http`: the tables and the document.
 
 use super::time::time;
-use super::{Verdict, open_loop};
+use super::{Problems, open_loop};
 use crate::style::thousands;
 use serde_json::{Value, json};
 use std::fmt;
-use unbloat_load::http::{Batch, Extent, Figures, Outcome, Pace, Plan};
+use unbloat_load::http::{Batch, Extent, HttpFigures, HttpOptions, Pace, RequestFigures};
 
 /// The heading of the tables.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl fmt::Display for BatchRow<'_> {
 
 /// A line for each route.
 #[derive(Debug)]
-pub struct RouteRows<'a>(pub &'a Outcome);
+pub struct RouteRows<'a>(pub &'a HttpFigures);
 
 impl fmt::Display for RouteRows<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,7 +47,7 @@ impl fmt::Display for RouteRows<'_> {
     }
 }
 
-fn figures(f: &mut fmt::Formatter<'_>, name: &str, figures: &Figures, rate: &str) -> fmt::Result {
+fn figures(f: &mut fmt::Formatter<'_>, name: &str, figures: &RequestFigures, rate: &str) -> fmt::Result {
     let times = figures.response.summary();
     let times = [times.p50_ns, times.p95_ns, times.p99_ns, times.max_ns].map(time);
     let errors = thousands(figures.errors.total());
@@ -66,13 +66,13 @@ fn row(
 }
 
 /// The document of `unbloat bench http --json` (`docs/reference/bench.schema.json`).
-pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
+pub fn document(plan: &HttpOptions, outcome: &HttpFigures) -> Value {
     let derived = json!({"total": outcome.total()});
-    super::document("http", settings(plan), outcome, derived, &Verdict::new(outcome.problems()))
+    super::document("http", settings(plan), outcome, derived, &Problems::new(outcome.problems()))
 }
 
 /// What the run was asked to do, for the document and the recording. Headers and logins are left out: they may be secrets.
-pub fn settings(plan: &Plan) -> Value {
+pub fn settings(plan: &HttpOptions) -> Value {
     let pace = match plan.pace {
         Pace::Closed { users } => json!({"loop": "closed", "users": users}),
         Pace::Open { open, users } => {

@@ -1,16 +1,16 @@
 //! `unbloat bench jobs`: the table and the document.
 
 use super::time::time;
-use super::{Verdict, open_loop};
+use super::{Problems, open_loop};
 use crate::style::thousands;
 use serde_json::{Value, json};
 use std::fmt;
 use unbloat_load::Latency;
-use unbloat_load::jobs::{Outcome, Pace, Plan};
+use unbloat_load::jobs::{JobsFigures, JobsOptions, Pace};
 
 /// The result as a short table.
 #[derive(Debug)]
-pub struct Table<'a>(pub &'a Outcome);
+pub struct Table<'a>(pub &'a JobsFigures);
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,13 +39,13 @@ impl fmt::Display for Table<'_> {
 }
 
 /// The document of `unbloat bench jobs --json` (`docs/reference/bench.schema.json`).
-pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
+pub fn document(plan: &JobsOptions, outcome: &JobsFigures) -> Value {
     let derived = json!({
         "queue_mean_ns": mean_ns(&outcome.queue),
         "run_mean_ns": mean_ns(&outcome.run),
         "jobs_per_s": outcome.per_second(),
     });
-    super::document("jobs", settings(plan), outcome, derived, &Verdict::new(outcome.problems()))
+    super::document("jobs", settings(plan), outcome, derived, &Problems::new(outcome.problems()))
 }
 
 fn mean_ns(times: &Latency) -> Option<u64> {
@@ -53,7 +53,7 @@ fn mean_ns(times: &Latency) -> Option<u64> {
 }
 
 /// What the run was asked to do, for the document and the recording. The URL is left out: it may hold a password.
-pub fn settings(plan: &Plan) -> Value {
+pub fn settings(plan: &JobsOptions) -> Value {
     let pace = match plan.pace {
         Pace::Drain => json!({"loop": "drain"}),
         Pace::Open(open) => open_loop(open),

@@ -12,9 +12,9 @@ use unbloat_load::OpenLoop;
 
 /// The reasons why a run is not clean, a line each; nothing if it is.
 #[derive(Debug)]
-pub struct Verdict(Vec<String>);
+pub struct Problems(Vec<String>);
 
-impl Verdict {
+impl Problems {
     /// Takes the reasons up.
     pub fn new(problems: impl IntoIterator<Item = impl Display>) -> Self {
         Self(problems.into_iter().map(|problem| problem.to_string()).collect())
@@ -26,7 +26,7 @@ impl Verdict {
     }
 }
 
-impl Display for Verdict {
+impl Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());
@@ -38,13 +38,19 @@ impl Display for Verdict {
 
 /// The document of a driver (`docs/reference/bench.schema.json`): how it was run, all that was measured, what follows from
 /// that, and whether it is clean.
-fn document(bench: &str, plan: Value, measured: &impl Serialize, derived: Value, verdict: &Verdict) -> Value {
+fn document(
+    bench: &str,
+    plan: Value,
+    measured: &impl Serialize,
+    derived: Value,
+    problems: &Problems,
+) -> Value {
     let mut document = json!({
         "schema": 1,
         "bench": bench,
         "plan": plan,
-        "clean": verdict.is_clean(),
-        "problems": verdict.0,
+        "clean": problems.is_clean(),
+        "problems": problems.0,
     });
     for figures in [serde_json::to_value(measured).unwrap_or_default(), derived] {
         if let (Value::Object(all), Value::Object(figures)) = (&mut document, figures) {

@@ -2,7 +2,7 @@
 
 use super::Experiment;
 use unbloat_heap::Iec;
-use unbloat_lab::analysis::{Comparison, Verdict};
+use unbloat_lab::analysis::{Comparison, Finding};
 use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::recommend::{More, Objection, Recommendation};
 
@@ -42,7 +42,7 @@ pub(super) fn headline(experiment: &Experiment) -> String {
 
 fn shows_a_difference(experiment: &Experiment) -> bool {
     let mut comparisons = experiment.analysis.variants.iter().flat_map(|v| v.metrics.values());
-    comparisons.any(|comparison| matches!(comparison.verdict, Verdict::Better | Verdict::Worse))
+    comparisons.any(|comparison| matches!(comparison.verdict, Finding::Better | Finding::Worse))
 }
 
 /// Why.
@@ -181,7 +181,7 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     let comparison = compared(experiment, variant, metric)?;
     let shown = contrast(comparison)?;
     Some(match comparison.verdict {
-        Verdict::Better => format!("its {} is better: {shown}", words(metric)),
+        Finding::Better => format!("its {} is better: {shown}", words(metric)),
         _ => format!(
             "its {} is at most {:.0} % worse: {shown}",
             words(metric),

@@ -5,7 +5,7 @@ use super::sentence::{self, SHOWN, short, value, words};
 use crate::style::{Ink, Style, wrap};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use unbloat_lab::analysis::{Comparison, VariantAnalysis, Verdict};
+use unbloat_lab::analysis::{Comparison, Finding, VariantAnalysis};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::result::most_harness_cpu;
@@ -91,17 +91,17 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
 fn cell(variant: &VariantAnalysis, metric: Metric, style: &Style) -> String {
     let Some(comparison) = variant.metrics.get(&metric) else { return format!("  {:>9} ", "") };
     let (mark, ink) = match comparison.verdict {
-        Verdict::Better => ('✓', Ink::Green),
-        Verdict::Worse => ('✗', Ink::Red),
-        Verdict::Same => ('=', Ink::None),
-        Verdict::Control | Verdict::NotShown | Verdict::Exploratory => (' ', Ink::None),
+        Finding::Better => ('✓', Ink::Green),
+        Finding::Worse => ('✗', Ink::Red),
+        Finding::Same => ('=', Ink::None),
+        Finding::Control | Finding::NotShown | Finding::Exploratory => (' ', Ink::None),
     };
     style.paint(ink, &format!("  {:>9}{mark}", figure(metric, comparison)))
 }
 
 fn figure(metric: Metric, comparison: &Comparison) -> String {
     match (comparison.verdict, comparison.contrast) {
-        (Verdict::Control, _) => value(metric, comparison.median),
+        (Finding::Control, _) => value(metric, comparison.median),
         (_, Some(contrast)) => format!("{:.2}×", contrast.ratio),
         (_, None) => String::new(),
     }

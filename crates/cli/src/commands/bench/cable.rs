@@ -7,9 +7,9 @@ use crate::arguments::duration;
 use crate::exit::Exit;
 use std::net::IpAddr;
 use std::time::Duration;
-use unbloat_load::cable::{self, Pace, Plan, Protocol, Step};
+use unbloat_load::cable::{self, CableOptions, Pace, Protocol, Step};
 use unbloat_load::{Arrivals, OpenLoop};
-use unbloat_report::bench::Verdict;
+use unbloat_report::bench::Problems;
 use unbloat_report::bench::cable::{Heading, Row, document, settings};
 
 /// Options of `unbloat bench cable`. The defaults are the reference benchmark of the field.
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         record(&mut run.record, step);
     })?;
-    run.end(&Verdict::new(outcome.problems()), "", || document(&plan, &outcome))
+    run.end(&Problems::new(outcome.problems()), "", || document(&plan, &outcome))
 }
 
 fn record(record: &mut Record, step: &Step) {
@@ -144,13 +144,13 @@ fn record(record: &mut Record, step: &Step) {
 }
 
 impl Args {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> CableOptions {
         let pace = match self.rate {
             Some(per_second) => Pace::Open(OpenLoop { per_second, arrivals: self.arrivals }),
             None if self.classic => Pace::Classic { in_flight: self.concurrency },
             None => Pace::Closed { in_flight: self.concurrency },
         };
-        Plan {
+        CableOptions {
             protocol: self.protocol,
             clients: self.clients,
             step: self.step.min(self.clients),
@@ -171,7 +171,7 @@ impl Args {
             pause: self.pause,
             hold: self.hold,
             seed: self.seed,
-            ..Plan::new(&self.url)
+            ..CableOptions::new(&self.url)
         }
     }
 

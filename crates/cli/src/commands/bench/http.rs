@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
-use unbloat_load::http::{self, Extent, Pace, Plan, Routes};
+use unbloat_load::http::{self, Extent, HttpOptions, Pace, Routes};
 use unbloat_load::{Arrivals, OpenLoop};
-use unbloat_report::bench::Verdict;
+use unbloat_report::bench::Problems;
 use unbloat_report::bench::http::{BatchRow, Heading, RouteRows, document, settings};
 
 /// Options of `unbloat bench http`.
@@ -95,18 +95,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         ];
         run.record.step(&format!("batch {number}"), &[("response", &batch.figures.response)], &metrics);
     })?;
-    run.end(&Verdict::new(outcome.problems()), RouteRows(&outcome), || document(&plan, &outcome))
+    run.end(&Problems::new(outcome.problems()), RouteRows(&outcome), || document(&plan, &outcome))
 }
 
 impl Args {
-    fn plan(&self) -> anyhow::Result<Plan> {
+    fn plan(&self) -> anyhow::Result<HttpOptions> {
         let pace = match self.rate {
             Some(per_second) => {
                 Pace::Open { open: OpenLoop { per_second, arrivals: self.arrivals }, users: self.users }
             }
             None => Pace::Closed { users: self.users },
         };
-        Ok(Plan {
+        Ok(HttpOptions {
             pace,
             warm_up: Extent::Requests(self.warm_up),
             batch: self.requests.map_or(Extent::Time(self.time), Extent::Requests),
@@ -117,7 +117,7 @@ impl Args {
             trust: self.certificates.trust(),
             source: self.source,
             seed: self.seed,
-            ..Plan::new(self.read_routes()?)
+            ..HttpOptions::new(self.read_routes()?)
         })
     }
 

@@ -5,9 +5,9 @@ use super::run::Run;
 use crate::arguments::duration;
 use crate::exit::Exit;
 use std::time::Duration;
-use unbloat_load::jobs::{self, Pace, Plan};
+use unbloat_load::jobs::{self, JobsOptions, Pace};
 use unbloat_load::{Arrivals, OpenLoop};
-use unbloat_report::bench::Verdict;
+use unbloat_report::bench::Problems;
 use unbloat_report::bench::jobs::{Table, document, settings};
 
 /// Options of `unbloat bench jobs`.
@@ -60,16 +60,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         ("throughput", outcome.per_second(), "1/s"),
     ];
     run.record.step("jobs", &[("queue", &outcome.queue), ("run", &outcome.run)], &metrics);
-    run.end(&Verdict::new(outcome.problems()), Table(&outcome), || document(&plan, &outcome))
+    run.end(&Problems::new(outcome.problems()), Table(&outcome), || document(&plan, &outcome))
 }
 
 impl Args {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> JobsOptions {
         let pace = match self.rate {
             Some(per_second) => Pace::Open(OpenLoop { per_second, arrivals: self.arrivals }),
             None => Pace::Drain,
         };
-        Plan {
+        JobsOptions {
             arguments: self.args.clone(),
             queue: self.queue.clone(),
             jobs: self.jobs,
@@ -77,7 +77,7 @@ impl Args {
             timeout: self.timeout,
             look_every: self.look_every,
             seed: self.seed,
-            ..Plan::new(&self.url, &self.class)
+            ..JobsOptions::new(&self.url, &self.class)
         }
     }
 }

@@ -6,7 +6,7 @@ use super::record::Record;
 use crate::exit::Exit;
 use serde_json::Value;
 use std::fmt::Display;
-use unbloat_report::bench::Verdict;
+use unbloat_report::bench::Problems;
 
 /// What every driver's run has.
 pub(super) struct Run {
@@ -28,7 +28,7 @@ impl Run {
     /// Prints the result, in text what is left of it, and ends the recording. The status is 3 when the run is not clean.
     pub(super) fn end(
         self,
-        verdict: &Verdict,
+        problems: &Problems,
         text: impl Display,
         document: impl FnOnce() -> Value,
     ) -> anyhow::Result<Exit> {
@@ -36,12 +36,12 @@ impl Run {
         drop(follower);
         if in_text {
             printer.text(text);
-            printer.text(verdict);
+            printer.text(problems);
         } else {
             printer.line(document());
         }
-        record.end(verdict.is_clean())?;
+        record.end(problems.is_clean())?;
         printer.check()?;
-        Ok(if verdict.is_clean() { Exit::Done } else { Exit::No })
+        Ok(if problems.is_clean() { Exit::Done } else { Exit::No })
     }
 }

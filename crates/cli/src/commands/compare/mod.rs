@@ -16,9 +16,9 @@ use unbloat_lab::driver::command_line;
 use unbloat_lab::experiment::{conduct, looks};
 use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::plan::{Load, Plan};
-use unbloat_lab::run::{Bench, RunError, directory_of};
+use unbloat_lab::run::{RunError, TestBed, directory_of};
 use unbloat_lab::variant::Variant;
-use unbloat_lab::{init, room};
+use unbloat_lab::{disk_space, init};
 use unbloat_policy::Policy;
 
 /// Options of `unbloat compare`.
@@ -100,7 +100,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let runs = looks(&plan, args.until_decided).last().map_or(0, |blocks| blocks * (variants.len() + 1));
-    room::check(&plan, runs, &output)?;
+    disk_space::check(&plan, runs, &output)?;
     let (mut file, stored) =
         ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
     for (what, then, now) in stored.changed() {
@@ -113,7 +113,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     }
     // After a second Ctrl-C, which ends us at once, the next start cleans up.
     let interrupted = interruptible()?;
-    let bench = Bench {
+    let bench = TestBed {
         plan: &plan,
         variants: &variants,
         directory,
@@ -180,7 +180,7 @@ fn write_plan(directory: &Path, output: &Path) -> anyhow::Result<Exit> {
     let is_here = beside.canonicalize().is_ok_and(|beside| beside == directory);
     let from_here = if is_here { Path::new(".") } else { directory.as_path() };
     file.write_all(init::plan(&directory, from_here).as_bytes())?;
-    let found = init::Found::look(&directory).describe();
+    let found = init::ApplicationKind::look(&directory).describe();
     writeln!(std::io::stdout(), "{}: found {found}. Edit the lines marked <-, then:", output.display())?;
     writeln!(std::io::stdout(), "  unbloat compare {} --dry-run", output.display())?;
     Ok(Exit::Done)

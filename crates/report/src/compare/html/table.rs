@@ -3,7 +3,7 @@
 use super::super::{Experiment, sentence};
 use crate::markup::escape;
 use std::fmt::{self, Write as _};
-use unbloat_lab::analysis::{Comparison, Verdict};
+use unbloat_lab::analysis::{Comparison, Finding};
 use unbloat_lab::metric::Metric;
 
 /// A row per variant, a column per metric that any run has.
@@ -56,11 +56,11 @@ const COLUMNS: &str = "PSS is the memory of the server's processes, what they sh
 
 fn cell(out: &mut String, metric: Metric, comparison: &Comparison) -> fmt::Result {
     let (class, mark) = match comparison.verdict {
-        Verdict::Better => ("better", ""),
-        Verdict::Worse => ("worse", ""),
-        Verdict::Same => ("same", " ="),
-        Verdict::Control => ("control", ""),
-        Verdict::NotShown | Verdict::Exploratory => ("open", ""),
+        Finding::Better => ("better", ""),
+        Finding::Worse => ("worse", ""),
+        Finding::Same => ("same", " ="),
+        Finding::Control => ("control", ""),
+        Finding::NotShown | Finding::Exploratory => ("open", ""),
     };
     let interval = comparison.contrast.and_then(|c| c.interval);
     let median = sentence::value(metric, comparison.median);

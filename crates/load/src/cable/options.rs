@@ -1,7 +1,7 @@
 //! What a broadcast run is asked to do.
 
 use crate::net::tls::Trust;
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::schedule::OpenLoop;
 use std::fmt;
 use std::net::IpAddr;
@@ -76,7 +76,7 @@ pub enum Pace {
 
 /// A broadcast run: connect clients in steps, and at each step broadcast from random ones.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct CableOptions {
     /// `ws://` or `wss://`.
     pub url: String,
     /// What is spoken.
@@ -122,7 +122,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl CableOptions {
     /// The reference benchmark of the field at this URL: 10 steps of 1,000 clients, 100 broadcasts of 200 B each, 8 at once.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -169,8 +169,8 @@ impl Plan {
     }
 
     /// Refuses what cannot be carried out.
-    pub(crate) fn check(&self) -> Result<(), PlanError> {
-        let no = PlanError::because;
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        let no = OptionsError::because;
         match self.pace {
             _ if self.clients == 0 || self.step == 0 => {
                 return no("a run needs at least one client and a step of at least one");
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn steps_end_with_all_clients() {
-        let mut plan = Plan::new("ws://localhost/");
+        let mut plan = CableOptions::new("ws://localhost/");
         assert_eq!(plan.steps().len(), 10);
         plan.clients = 2_500;
         assert_eq!(plan.steps(), [1_000, 2_000, 2_500]);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_servers_own_origin_is_sent_unless_another_is_given() {
-        let mut plan = Plan::new("wss://chat.example:8443/cable");
+        let mut plan = CableOptions::new("wss://chat.example:8443/cable");
         assert_eq!(plan.all_headers(), [("Origin".to_owned(), "https://chat.example:8443".to_owned())]);
         plan.headers = vec![("origin".to_owned(), "https://other.example".to_owned())];
         assert_eq!(plan.all_headers(), plan.headers);
@@ -223,13 +223,13 @@ mod tests {
 
     #[test]
     fn plans_that_cannot_be_carried_out_are_refused() {
-        let good = Plan::new("ws://localhost/");
+        let good = CableOptions::new("ws://localhost/");
         good.check().unwrap();
         let open = |per_second| Pace::Open(OpenLoop { per_second, arrivals: Arrivals::Constant });
         for pace in [open(0.0), open(f64::NAN), Pace::Closed { in_flight: 0 }] {
-            Plan { pace, ..good.clone() }.check().unwrap_err();
+            CableOptions { pace, ..good.clone() }.check().unwrap_err();
         }
-        Plan { clients: 0, ..good.clone() }.check().unwrap_err();
-        Plan { pace: Pace::Classic { in_flight: 1 }, ack: None, ..good }.check().unwrap_err();
+        CableOptions { clients: 0, ..good.clone() }.check().unwrap_err();
+        CableOptions { pace: Pace::Classic { in_flight: 1 }, ack: None, ..good }.check().unwrap_err();
     }
 }

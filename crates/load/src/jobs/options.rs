@@ -1,6 +1,6 @@
 //! What a run of jobs is asked to do.
 
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::schedule::OpenLoop;
 use serde_json::Value;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub enum Pace {
 
 /// A run of jobs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct JobsOptions {
     /// `redis://`, `rediss://` or `redis+unix://`, with user, password and database number.
     pub url: String,
     /// The job's class in the application.
@@ -37,7 +37,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl JobsOptions {
     /// 1,000 jobs of a class without arguments, drained from the queue `default`.
     pub fn new(url: impl Into<String>, class: impl Into<String>) -> Self {
         Self {
@@ -53,12 +53,12 @@ impl Plan {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), PlanError> {
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
         match self.pace {
-            _ if self.jobs == 0 => PlanError::because("a run needs at least one job"),
-            _ if self.class.is_empty() => PlanError::because("a job needs a class"),
+            _ if self.jobs == 0 => OptionsError::because("a run needs at least one job"),
+            _ if self.class.is_empty() => OptionsError::because("a job needs a class"),
             _ if !self.arguments.is_array() => {
-                PlanError::because("the arguments of a job are a JSON array, for example [1, \"two\"]")
+                OptionsError::because("the arguments of a job are a JSON array, for example [1, \"two\"]")
             }
             Pace::Open(open) => open.check(),
             Pace::Drain => Ok(()),

@@ -11,7 +11,7 @@ const LATE_NS: u64 = 10_000_000;
 
 /// The figures of a run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct JobsFigures {
     /// Jobs that were pushed.
     pub pushed: u64,
     /// Jobs that a worker took.
@@ -78,7 +78,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Outcome {
+impl JobsFigures {
     /// Jobs ended per second.
     pub fn per_second(&self) -> f64 {
         if self.duration_s > 0.0 { self.ended as f64 / self.duration_s } else { 0.0 }

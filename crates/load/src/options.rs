@@ -3,9 +3,9 @@
 /// Why a plan cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct PlanError(pub(crate) String);
+pub struct OptionsError(pub(crate) String);
 
-impl PlanError {
+impl OptionsError {
     /// A refusal.
     pub(crate) fn because(reason: &str) -> Result<(), Self> {
         Err(Self(reason.to_owned()))

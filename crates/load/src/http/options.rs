@@ -2,7 +2,7 @@
 
 use super::routes::Routes;
 use crate::net::tls::Trust;
-use crate::plan::PlanError;
+use crate::options::OptionsError;
 use crate::schedule::OpenLoop;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -44,7 +44,7 @@ impl Extent {
 
 /// An HTTP run: a warm-up that is not measured, then batches of requests.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct HttpOptions {
     /// What to ask for.
     pub routes: Routes,
     /// When.
@@ -69,7 +69,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl HttpOptions {
     /// Ten users, 100 requests of warm-up, one batch of 10 s.
     pub fn new(routes: Routes) -> Self {
         Self {
@@ -87,15 +87,15 @@ impl Plan {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
         if let Pace::Open { open, .. } = self.pace {
             open.check()?;
         }
         if self.users() == 0 {
-            return PlanError::because("a run needs at least one user");
+            return OptionsError::because("a run needs at least one user");
         }
         if self.batch.is_nothing() || self.batches == 0 {
-            return PlanError::because("a run needs at least one batch with at least one request");
+            return OptionsError::because("a run needs at least one batch with at least one request");
         }
         self.routes.check()
     }

@@ -49,7 +49,7 @@ pub struct Step {
 
 /// The whole run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct CableFigures {
     /// Its steps, in order.
     pub steps: Vec<Step>,
     /// The generator over the whole run, connecting included.
@@ -179,7 +179,7 @@ impl Step {
     }
 }
 
-impl Outcome {
+impl CableFigures {
     /// Why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.steps.iter().flat_map(Step::problems).collect();
@@ -224,7 +224,7 @@ mod tests {
         step.generator =
             Generator { cpu_s: 5.0, cpu_share: 0.97, late_p99_ns: Some(3_000_000), ..Generator::default() };
         step.errors.add("reset", || "connection reset by peer".to_owned());
-        let outcome = Outcome { steps: vec![step], generator: Generator::default(), interrupted: true };
+        let outcome = CableFigures { steps: vec![step], generator: Generator::default(), interrupted: true };
         let text: Vec<String> = outcome.problems().iter().map(ToString::to_string).collect();
         assert_eq!(
             text,

@@ -12,7 +12,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 
 /// Why an experiment does not begin.
 #[derive(Debug, thiserror::Error)]
-pub enum RoomError {
+pub enum DiskSpaceError {
     /// Too little is free.
     #[error("{}: {} MiB are free, and the experiment may need {} MiB. Free some, or choose another place ({how})", directory.display(), free_bytes >> 20, need_bytes >> 20)]
     TooLittle {
@@ -39,7 +39,7 @@ pub enum RoomError {
 ///
 /// # Errors
 /// Either has too little room.
-pub fn check(plan: &Plan, runs: usize, recording: &Path) -> Result<(), RoomError> {
+pub fn check(plan: &Plan, runs: usize, recording: &Path) -> Result<(), DiskSpaceError> {
     let beside = recording.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     enough(beside, free(beside)?, recording_bytes(plan, runs), "-o")?;
     let temporary = std::env::temp_dir();
@@ -53,17 +53,22 @@ fn recording_bytes(plan: &Plan, runs: usize) -> u64 {
     SPARE_BYTES + (runs as f64 * samples) as u64 * PROCESSES * SAMPLE_BYTES
 }
 
-fn free(directory: &Path) -> Result<u64, RoomError> {
+fn free(directory: &Path) -> Result<u64, DiskSpaceError> {
     let found = nix::sys::statvfs::statvfs(directory)
-        .map_err(|errno| RoomError::Unknown { directory: directory.to_owned(), source: errno.into() })?;
+        .map_err(|errno| DiskSpaceError::Unknown { directory: directory.to_owned(), source: errno.into() })?;
     Ok(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
-fn enough(directory: &Path, free_bytes: u64, need_bytes: u64, how: &'static str) -> Result<(), RoomError> {
+fn enough(
+    directory: &Path,
+    free_bytes: u64,
+    need_bytes: u64,
+    how: &'static str,
+) -> Result<(), DiskSpaceError> {
     if free_bytes >= need_bytes {
         return Ok(());
     }
-    Err(RoomError::TooLittle { directory: directory.to_owned(), free_bytes, need_bytes, how })
+    Err(DiskSpaceError::TooLittle { directory: directory.to_owned(), free_bytes, need_bytes, how })
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Figures of some requests.
+/// RequestFigures of some requests.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Figures {
+pub struct RequestFigures {
     /// Requests that were answered or failed.
     pub requests: u64,
     /// From sending the request (open loop: from its intended time) until the last byte of the response is there. Only
@@ -30,7 +30,7 @@ pub struct RouteFigures {
     pub name: String,
     /// Over all batches.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: RequestFigures,
 }
 
 /// One batch.
@@ -38,16 +38,16 @@ pub struct RouteFigures {
 pub struct Batch {
     /// Of all routes.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: RequestFigures,
     /// From its first request to its last response, in seconds.
     pub duration_s: f64,
     /// The generator while it lasted.
     pub generator: Generator,
 }
 
-/// The whole run; the warm-up is in none of its figures but [`Outcome::warm_up_errors`].
+/// The whole run; the warm-up is in none of its figures but [`HttpFigures::warm_up_errors`].
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct HttpFigures {
     /// In order.
     pub batches: Vec<Batch>,
     /// In the order of the plan.
@@ -94,7 +94,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Figures {
+impl RequestFigures {
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.response.merge(&other.response);
@@ -122,10 +122,10 @@ impl Batch {
     }
 }
 
-impl Outcome {
+impl HttpFigures {
     /// All batches together.
-    pub fn total(&self) -> Figures {
-        let mut total = Figures::default();
+    pub fn total(&self) -> RequestFigures {
+        let mut total = RequestFigures::default();
         self.batches.iter().for_each(|batch| total.merge(&batch.figures));
         total
     }
