@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use unbloat_heap::glibc::locate::Statics;
+use unbloat_heap::allocators::glibc::locate::Statics;
 use unbloat_process::elf::Elf;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use unbloat_heap::glibc::survey::{Context, Survey};
-use unbloat_heap::glibc::{Glibc, Layout};
+use unbloat_heap::allocators::glibc::survey::{Context, Survey};
+use unbloat_heap::allocators::glibc::{Glibc, Layout};
 use unbloat_process::{Maps, Pid, SyntheticMemory};
 
 const HEAP: u64 = 0x5500_0000_0000;

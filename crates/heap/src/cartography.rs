@@ -1,6 +1,6 @@
 //! Drawing the heap map while the walkers go: they tell ranges of bytes, the map keeps pages.
 
-use crate::glibc::observer::{Observer, Span};
+use crate::allocators::glibc::observer::{Observer, Span};
 use crate::model::{Category, HeapMap, Owner, Region};
 use crate::ruby::{HeapPage, HeapPages};
 use std::ops::Range;

@@ -4,9 +4,8 @@
 //! Everything reads through [`unbloat_process::Memory`], so walks are tested on heaps that a test has made. Data flows
 //! one way: mappings → claims (Ruby pages, stacks, allocator heaps) → [`model::Census`] → [`model::Finding`]s.
 
-pub mod allocator;
+pub mod allocators;
 pub mod cartography;
-pub mod glibc;
 pub mod iec;
 pub mod inspect;
 pub mod model;

@@ -1,7 +1,7 @@
 //! Finding glibc's arenas in real processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use unbloat_heap::glibc::Glibc;
+use unbloat_heap::allocators::glibc::Glibc;
 use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 

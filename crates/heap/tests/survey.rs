@@ -1,9 +1,9 @@
 //! Arenas of real processes, held against what the processes say of themselves.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use unbloat_heap::glibc::survey::{Context, Survey};
-use unbloat_heap::glibc::trim::Use;
-use unbloat_heap::glibc::{Chunk, ChunkState, Glibc, Observer};
+use unbloat_heap::allocators::glibc::survey::{Context, Survey};
+use unbloat_heap::allocators::glibc::trim::Use;
+use unbloat_heap::allocators::glibc::{Chunk, ChunkState, Glibc, Observer};
 use unbloat_process::{LiveMemory, Maps, Pid};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 

@@ -3,11 +3,11 @@
 
 use proptest::prelude::*;
 use std::ops::Range;
-use unbloat_heap::glibc::marks::Marks;
-use unbloat_heap::glibc::teller::{Knowledge, SpanTally};
-use unbloat_heap::glibc::trim::{TopRule, Use};
-use unbloat_heap::glibc::walk::{Frontier, Walker};
-use unbloat_heap::glibc::{Chunk, ChunkState, Observer, Span};
+use unbloat_heap::allocators::glibc::marks::Marks;
+use unbloat_heap::allocators::glibc::teller::{Knowledge, SpanTally};
+use unbloat_heap::allocators::glibc::trim::{TopRule, Use};
+use unbloat_heap::allocators::glibc::walk::{Frontier, Walker};
+use unbloat_heap::allocators::glibc::{Chunk, ChunkState, Observer, Span};
 use unbloat_heap::model::Category;
 use unbloat_process::{Error, Memory, PAGE_SIZE, Pid, Residency, Result};
 

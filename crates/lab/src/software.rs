@@ -1,7 +1,7 @@
 //! Which software a run's server is made of, as its processes show it: Ruby, glibc and the allocator, with their versions.
 
 use std::collections::BTreeSet;
-use unbloat_heap::glibc::Glibc;
+use unbloat_heap::allocators::glibc::Glibc;
 use unbloat_heap::model::{Allocator, AllocatorKind, Inspection, ProcessReport};
 use unbloat_process::{Maps, Pid};
 

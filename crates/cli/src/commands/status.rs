@@ -5,7 +5,7 @@ use anyhow::{Context as _, bail};
 use std::io::{self, Write as _};
 use std::path::Path;
 use unbloat_contract::{Library, Snapshot, Text};
-use unbloat_heap::allocator::Found;
+use unbloat_heap::allocators::LiveAllocator;
 use unbloat_heap::model::AllocatorKind;
 use unbloat_policy::live::{self, Malloc, Shown};
 use unbloat_policy::{Allocator, Policy};
@@ -60,7 +60,7 @@ fn shown(pid: Pid) -> unbloat_process::Result<Shown> {
     let mapped = maps.iter().filter_map(|mapping| mapping.file()).map(Path::to_owned).collect();
     // Who may see the mappings may not always read the memory.
     let malloc = LiveMemory::of(pid).ok().and_then(|memory| {
-        let found = Found::of(pid, &maps, &memory);
+        let found = LiveAllocator::of(pid, &maps, &memory);
         let arena_max = || found.glibc?.parameters?.read(&memory).ok().map(|values| values.arena_max);
         let is_glibc = found.allocator.kind == AllocatorKind::Glibc;
         let known = found.allocator.kind != AllocatorKind::Unknown;

@@ -1,9 +1,9 @@
 //! What no walker has accounted for: every mapping by its kind, page by page.
 
 use super::MAPPED;
-use crate::glibc::layout::CHUNK_HEADER;
-use crate::glibc::mmapped::MappedChunk;
-use crate::glibc::{Chunk, ChunkState, Observer, mmapped};
+use crate::allocators::glibc::layout::CHUNK_HEADER;
+use crate::allocators::glibc::mmapped::MappedChunk;
+use crate::allocators::glibc::{Chunk, ChunkState, Observer, mmapped};
 use crate::model::{AllocatorKind, Category};
 use crate::ranges::{joined, remaining};
 use std::collections::{BTreeMap, HashSet};

@@ -9,13 +9,13 @@ mod program;
 mod refused;
 mod ruby;
 
-use crate::allocator::Found;
+use crate::allocators::LiveAllocator;
+use crate::allocators::glibc::damage::Damage;
+use crate::allocators::glibc::survey::Context;
+use crate::allocators::glibc::tcache::Caches;
+use crate::allocators::glibc::trim::Use;
+use crate::allocators::glibc::{Chunk, Observer, Parameters, Span, Survey};
 use crate::cartography::Cartographer;
-use crate::glibc::damage::Damage;
-use crate::glibc::survey::Context;
-use crate::glibc::tcache::Caches;
-use crate::glibc::trim::Use;
-use crate::glibc::{Chunk, Observer, Parameters, Span, Survey};
 use crate::iec::Iec;
 use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport, Runtime};
 use crate::proportional::by_backing;
@@ -144,7 +144,7 @@ impl Inspection<'_> {
             return self.mappings_only(&memory, &maps);
         }
         let careful = ResidentOnly::new(&memory);
-        let Found { mut allocator, glibc, mut notes } = Found::of(self.pid, &maps, &careful);
+        let LiveAllocator { mut allocator, glibc, mut notes } = LiveAllocator::of(self.pid, &maps, &careful);
         self.report.notes.append(&mut notes);
         let (mut claims, mut stacks) = (Vec::new(), Vec::new());
         let ruby_heap = self.standing_still(|| ruby::read(&careful, &maps, pid, &mut observers.map))?;
@@ -247,7 +247,7 @@ impl Inspection<'_> {
         let images = mappings::Images::of(self.pid, maps);
         let allocator = self.report.allocator.as_ref();
         let counted = allocator.and_then(|allocator| allocator.settings?.mmapped_chunks);
-        let allocator = allocator.map(|allocator| allocator.kind.clone());
+        let allocator = allocator.map(|allocator| allocator.kind);
         let mapped_chunks = counted.map_or(0, |(count, _)| count);
         let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator, mapped_chunks };
         let accounted = rest.account(taken, observer)?;
@@ -301,7 +301,7 @@ impl Inspection<'_> {
     }
 }
 
-impl crate::glibc::survey::SurveyedArena {
+impl crate::allocators::glibc::survey::SurveyedArena {
     /// The arena as the report shows it.
     #[must_use]
     pub fn row(&self, caches: &Caches) -> Arena {

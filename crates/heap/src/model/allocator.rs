@@ -3,7 +3,7 @@
 use unbloat_process::Pid;
 
 /// Which allocator serves the program's `malloc`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocatorKind {
     /// glibc's own.
     Glibc,
@@ -22,7 +22,7 @@ pub enum AllocatorKind {
 impl AllocatorKind {
     /// Its name as its authors write it.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             AllocatorKind::Glibc => "glibc",
             AllocatorKind::Jemalloc => "jemalloc",

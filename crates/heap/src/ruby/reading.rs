@@ -6,7 +6,7 @@ use super::owned::Owned;
 use super::owners::Owners;
 use super::slots::{self, Tally};
 use super::{HeapPages, Ruby, RubyVersion, imemo, layout};
-use crate::glibc::observer::{Chunk, ChunkState, Observer};
+use crate::allocators::glibc::observer::{Chunk, ChunkState, Observer};
 use crate::model::{Category, Census, Note, RubyHeap};
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Result};

@@ -3,18 +3,16 @@
 //! | module | concept |
 //! |---|---|
 //! | [`release`] | which function of which allocator is called, and with what |
-//! | [`locks`] | proving that a thread holds no lock of glibc's malloc |
 //!
 //! How a function is called in another process is [`unbloat_process::remote`]'s business; why it is safe to call *these*
 //! is told here and in `docs/method/trim.md`.
 
-pub mod locks;
 pub mod release;
 
-use crate::allocator::Found;
-use crate::glibc::survey::Context;
-use crate::glibc::trim::Use;
-use crate::glibc::{Glibc, Survey};
+use crate::allocators::LiveAllocator;
+use crate::allocators::glibc::survey::Context;
+use crate::allocators::glibc::trim::Use;
+use crate::allocators::glibc::{Glibc, Survey};
 use crate::model::AllocatorKind;
 use release::Release;
 use std::time::Duration;
@@ -121,13 +119,13 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
     }
     let memory = LiveMemory::of(pid)?;
     let maps = Maps::of(pid)?;
-    let found = Found::of(pid, &maps, &ResidentOnly::new(&memory));
-    trim.allocator = found.allocator.kind.clone();
+    let found = LiveAllocator::of(pid, &maps, &ResidentOnly::new(&memory));
+    trim.allocator = found.allocator.kind;
     let release = match Release::of(pid, &maps, &found) {
         Ok(release) => release,
         Err(unsupported) => return Ok(trim.done(Outcome::Unsupported, unsupported.to_string())),
     };
-    if let (AllocatorKind::Glibc, Some(glibc)) = (&trim.allocator, &found.glibc) {
+    if let (AllocatorKind::Glibc, Some(glibc)) = (trim.allocator, &found.glibc) {
         let prediction = Prediction::of(glibc, &memory, &maps)?;
         if let Some(damage) = prediction.damage {
             return Ok(trim.done(Outcome::Refused, damage));
@@ -187,6 +185,7 @@ mod x86_64 {
     use super::{
         AllocatorKind, Error, LiveMemory, Maps, Options, Outcome, Pid, Release, Result, Trim, resident_bytes,
     };
+    use crate::allocators::{Release as ReleaseMethod, ReleaseCall};
     use unbloat_process::remote::{self, Host, Refusal, Verdict};
 
     pub(super) fn refused_at_once(pid: Pid, options: &Options) -> Result<Option<String>> {
@@ -231,7 +230,7 @@ mod x86_64 {
                 trim.borrowed = Some(borrowed.borrowed);
                 trim.thread = Some((borrowed.thread, borrowed.wait));
                 trim.retries = borrowed.retries;
-                let reason = trim.reason.take().or_else(|| unpredicted(&trim.allocator));
+                let reason = trim.reason.take().or_else(|| unpredicted(trim.allocator));
                 Ok(trim.done(Outcome::Trimmed, reason))
             }
             Err(Refusal::Ended) => Err(Error::Gone { pid }),
@@ -243,15 +242,12 @@ mod x86_64 {
     }
 
     /// What the call of an allocator reaches, where that was not predicted.
-    fn unpredicted(allocator: &AllocatorKind) -> Option<String> {
-        let reach = match allocator {
-            AllocatorKind::Jemalloc => "jemalloc purges all arenas; what its threads cache stays",
-            AllocatorKind::Mimalloc => {
-                "mi_collect reaches the heap of the borrowed thread and of threads that have ended, not the heaps of \
-                 other threads"
-            }
-            AllocatorKind::Tcmalloc => "tcmalloc releases its page heap; what its threads cache stays",
-            _ => return None,
+    fn unpredicted(allocator: AllocatorKind) -> Option<String> {
+        if allocator == AllocatorKind::Glibc {
+            return None;
+        }
+        let ReleaseMethod::Call(ReleaseCall { reach, .. }) = &allocator.descriptor()?.release else {
+            return None;
         };
         Some(format!("{reach}. What comes back is only predicted for glibc's malloc"))
     }

@@ -1,19 +1,12 @@
-//! Which function gives memory back, by allocator.
+//! The call that gives memory back in a process, ready to be made.
 //!
-//! | allocator | call | what it does |
-//! |---|---|---|
-//! | glibc | `malloc_trim(0)` | whole free pages of all arenas, the top of the main one |
-//! | jemalloc | `mallctl("arena.4096.purge")` | unused dirty and muzzy pages of all arenas (`MALLCTL_ARENAS_ALL`, jemalloc 5) |
-//! | mimalloc | `mi_collect(true)` | free pages of the borrowed thread's heap and of threads that have ended, not other threads' heaps |
-//! | tcmalloc | `MallocExtension_ReleaseFreeMemory()` | free spans of the page heap (gperftools), not what threads cache |
-//!
-//! glibc's locks can be read, so [`super::locks`] proves that the borrowed thread holds none. The others' cannot: there
+//! glibc's locks can be read, so [`crate::allocators::glibc::locks`] proves that the borrowed thread holds none. The others' cannot: there
 //! the thread must not be inside of the allocator at all. Every function that it is inside of has left a return address
 //! on its stack, so the allocator's code is forbidden there; and so is `fork`, which takes the allocator's locks before
 //! it calls the handlers of others.
 
-use crate::allocator::Found;
-use crate::glibc::Glibc;
+use crate::allocators::glibc::Glibc;
+use crate::allocators::{LiveAllocator, Release as ReleaseMethod, ReleaseCall};
 use crate::model::AllocatorKind;
 use std::ops::Range;
 use std::path::Path;
@@ -23,7 +16,7 @@ use unbloat_process::elf::first_mappings;
 use unbloat_process::{Image, Mapping, Maps, Pid};
 
 #[cfg(target_arch = "x86_64")]
-use unbloat_process::remote::{Argument, Call};
+use unbloat_process::remote::Call;
 
 /// Why nothing can be called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,12 +38,12 @@ pub enum Unsupported {
         /// What was looked for.
         function: &'static str,
     },
-    /// Its arenas are purged by another name.
-    #[error("its jemalloc is older than version 5, which has no one call that purges all arenas")]
-    OldJemalloc,
-    /// musl.
-    #[error("musl's malloc has no call that returns memory")]
-    Musl,
+    /// It has no call for that, or this version has none.
+    #[error("{why}")]
+    Never {
+        /// Why.
+        why: &'static str,
+    },
     /// Not known.
     #[error("its allocator is not known: {evidence}")]
     Unknown {
@@ -64,11 +57,6 @@ pub enum Unsupported {
         reason: String,
     },
 }
-
-/// Room that the stack must have for a release call, in bytes. Measured on painted stacks: under 0.3 KiB for glibc's (2.31 to
-/// 2.43), 2.4 KiB for jemalloc's, less for the others, and up to 3.3 KiB more where a symbol is bound at that moment.
-const GLIBC_STACK: u64 = 16 << 10;
-const OTHER_STACK: u64 = 64 << 10;
 
 /// How long a call is attended where that keeps a deadline exactly: some 5,000 system calls on an idle machine.
 #[cfg(target_arch = "x86_64")]
@@ -85,93 +73,59 @@ pub struct Release {
     pub call: Call,
 }
 
-/// How an allocator other than glibc's is asked.
-struct Other {
-    name: &'static str,
-    functions: &'static [&'static str],
-    #[cfg(target_arch = "x86_64")]
-    arguments: &'static [Argument],
-}
-
-const JEMALLOC: Other = Other {
-    name: "jemalloc",
-    functions: &["mallctl", "je_mallctl", "_rjem_mallctl"],
-    #[cfg(target_arch = "x86_64")]
-    arguments: &[
-        Argument::Text("arena.4096.purge"),
-        Argument::Word(0),
-        Argument::Word(0),
-        Argument::Word(0),
-        Argument::Word(0),
-    ],
-};
-
-const MIMALLOC: Other = Other {
-    name: "mimalloc",
-    functions: &["mi_collect"],
-    #[cfg(target_arch = "x86_64")]
-    arguments: &[Argument::Word(1)],
-};
-
-const TCMALLOC: Other = Other {
-    name: "tcmalloc",
-    functions: &["MallocExtension_ReleaseFreeMemory"],
-    #[cfg(target_arch = "x86_64")]
-    arguments: &[],
-};
-
 impl Release {
     /// Finds the call for the allocator of a process.
     ///
     /// # Errors
     /// There is none, or it cannot be made safely.
-    pub fn of(pid: Pid, maps: &Maps, found: &Found) -> Result<Self, Unsupported> {
-        let other = match found.allocator.kind {
-            AllocatorKind::Glibc => return Self::of_glibc(pid, maps, found),
-            AllocatorKind::Jemalloc => JEMALLOC,
-            AllocatorKind::Mimalloc => MIMALLOC,
-            AllocatorKind::Tcmalloc => TCMALLOC,
-            AllocatorKind::Musl => return Err(Unsupported::Musl),
-            AllocatorKind::Unknown => {
-                return Err(Unsupported::Unknown { evidence: found.allocator.evidence.clone() });
-            }
+    pub fn of(pid: Pid, maps: &Maps, found: &LiveAllocator) -> Result<Self, Unsupported> {
+        let allocator = found.allocator.kind;
+        let Some(descriptor) = allocator.descriptor() else {
+            return Err(Unsupported::Unknown { evidence: found.allocator.evidence.clone() });
         };
+        let how = match &descriptor.release {
+            ReleaseMethod::Call(how) => how,
+            ReleaseMethod::Never(why) => return Err(Unsupported::Never { why }),
+        };
+        if allocator == AllocatorKind::Glibc {
+            return Self::of_glibc(pid, maps, found, how);
+        }
         let libc = libc_of(pid, maps)?;
         let program = first_mappings(maps).next().map(|m| m.inode);
         for mapping in first_mappings(maps) {
             let Ok(image) = Image::of_mapping(pid, mapping) else { continue };
-            let Some(function) = image.symbols(other.functions).into_iter().flatten().next() else {
+            let Some(function) = image.symbols(how.functions).into_iter().flatten().next() else {
                 continue;
             };
             if Some(mapping.inode) == program {
-                return Err(Unsupported::Static { allocator: other.name });
+                return Err(Unsupported::Static { allocator: allocator.name() });
             }
-            if found.allocator.kind == AllocatorKind::Jemalloc && !purges_all_arenas(&image) {
-                return Err(Unsupported::OldJemalloc);
+            if let Some(why) = (how.refuses)(&image) {
+                return Err(Unsupported::Never { why });
             }
             let mut forbidden: Vec<_> = code_of(maps, mapping).collect();
             forbidden.extend(["fork", "_Fork", "__libc_fork", "vfork"].iter().filter_map(|f| body(&libc, f)));
-            return Ok(Self::calling(libc, None, function, &other, forbidden));
+            return Ok(Self::calling(libc, None, function, how, forbidden));
         }
-        Err(Unsupported::NotExported { allocator: other.name, function: other.functions[0] })
+        Err(Unsupported::NotExported { allocator: allocator.name(), function: how.functions[0] })
     }
 
-    fn of_glibc(pid: Pid, maps: &Maps, found: &Found) -> Result<Self, Unsupported> {
-        const GLIBC: Other = Other {
-            name: "glibc",
-            functions: &["malloc_trim"],
-            #[cfg(target_arch = "x86_64")]
-            arguments: &[Argument::Word(0)],
-        };
+    fn of_glibc(
+        pid: Pid,
+        maps: &Maps,
+        found: &LiveAllocator,
+        how: &'static ReleaseCall,
+    ) -> Result<Self, Unsupported> {
+        let allocator = AllocatorKind::Glibc.name();
         let reason = || found.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join(" ");
         let glibc = found.glibc.clone().ok_or_else(|| Unsupported::NoGlibc { reason: reason() })?;
         if glibc.linked_statically {
-            return Err(Unsupported::Static { allocator: GLIBC.name });
+            return Err(Unsupported::Static { allocator });
         }
         let libc = libc_of(pid, maps)?;
-        let function = libc.symbol(GLIBC.functions[0]);
-        let missing = Unsupported::NotExported { allocator: GLIBC.name, function: GLIBC.functions[0] };
-        Ok(Self::calling(libc, Some(glibc), function.ok_or(missing)?, &GLIBC, Vec::new()))
+        let missing = Unsupported::NotExported { allocator, function: how.functions[0] };
+        let function = libc.symbol(how.functions[0]).ok_or(missing)?;
+        Ok(Self::calling(libc, Some(glibc), function, how, Vec::new()))
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -179,18 +133,17 @@ impl Release {
         libc: Image,
         glibc: Option<Glibc>,
         function: u64,
-        how: &Other,
+        how: &ReleaseCall,
         forbidden: Vec<Range<u64>>,
     ) -> Self {
-        let stack_bytes = if glibc.is_some() { GLIBC_STACK } else { OTHER_STACK };
         let arguments = how.arguments.to_vec();
+        let stack_bytes = how.stack_bytes;
         let call = Call { function, arguments, stack_bytes, forbidden, attendance: ATTENDANCE };
         Release { libc, glibc, call }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn calling(libc: Image, glibc: Option<Glibc>, _: u64, _: &Other, _: Vec<Range<u64>>) -> Self {
-        let _ = (GLIBC_STACK, OTHER_STACK);
+    fn calling(libc: Image, glibc: Option<Glibc>, _: u64, _: &ReleaseCall, _: Vec<Range<u64>>) -> Self {
         Release { libc, glibc }
     }
 
@@ -214,8 +167,14 @@ impl Release {
     pub fn locks(
         &self,
         memory: &unbloat_process::LiveMemory,
-    ) -> Result<Option<super::locks::ArenaLocks>, crate::glibc::arena::ArenaError> {
-        self.glibc.as_ref().map(|glibc| super::locks::ArenaLocks::of(glibc, memory)).transpose()
+    ) -> Result<
+        Option<crate::allocators::glibc::locks::ArenaLocks>,
+        crate::allocators::glibc::arena::ArenaError,
+    > {
+        self.glibc
+            .as_ref()
+            .map(|glibc| crate::allocators::glibc::locks::ArenaLocks::of(glibc, memory))
+            .transpose()
     }
 }
 
@@ -228,18 +187,6 @@ fn libc_of(pid: Pid, maps: &Maps) -> Result<Image, Unsupported> {
     let mapping = first_mappings(maps).find(is_libc);
     let mapping = mapping.ok_or_else(|| Unsupported::NoGlibc { reason: "none is mapped".to_owned() })?;
     Image::of_mapping(pid, mapping).map_err(|error| Unsupported::NoGlibc { reason: error.to_string() })
-}
-
-/// Whether a jemalloc knows `arena.4096.purge`. `MALLCTL_ARENAS_ALL` came with version 5, and so did muzzy pages, the
-/// name of whose setting is in the library's data (jemalloc 5.0.0, ChangeLog; `src/ctl.c`).
-fn purges_all_arenas(image: &Image) -> bool {
-    const NAME: &[u8] = b"muzzy_decay_ms\0";
-    // Linkers may put constants into the segment of the code.
-    image.elf.segments.iter().filter(|segment| !segment.write).any(|segment| {
-        let at = image.bias.wrapping_add(segment.addresses.start);
-        let bytes = image.file_bytes(at, segment.file_bytes as usize).unwrap_or_default();
-        bytes.windows(NAME.len()).any(|window| window == NAME)
-    })
 }
 
 /// The executable mappings of a file.

@@ -10,8 +10,8 @@
 
 #![cfg(target_arch = "x86_64")]
 
-use crate::glibc::Glibc;
-use crate::glibc::arena::ArenaError;
+use crate::allocators::glibc::Glibc;
+use crate::allocators::glibc::arena::ArenaError;
 use std::time::{Duration, Instant};
 use unbloat_process::remote::Verdict;
 use unbloat_process::{LiveMemory, Memory, ResidentOnly};

@@ -5,11 +5,10 @@
 //! what they need, breadth first. So the first file of the list whose dynamic symbols define `malloc` is the allocator,
 //! however it came there: `LD_PRELOAD`, `/etc/ld.so.preload`, linked, `patchelf`, or inside of the program itself.
 
-mod kind;
-
-use crate::glibc::{Glibc, LocateError};
+use super::Descriptor;
+use super::glibc::{Glibc, LocateError};
+use super::recognize::{allocator_of, by_message, by_symbols};
 use crate::model::{Allocator, AllocatorKind, Note};
-use kind::{by_texts, kind_of, version_of};
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
 use unbloat_process::{Image, Mapping, Maps, Memory, Pid};
@@ -19,7 +18,7 @@ const MAX_LIBRARIES: usize = 10_000;
 
 /// The allocator of a process, and glibc's malloc if it is there (in use or not).
 #[derive(Debug)]
-pub struct Found {
+pub struct LiveAllocator {
     /// What is live; its arenas are still to be filled in.
     pub allocator: Allocator,
     /// glibc's malloc.
@@ -28,7 +27,7 @@ pub struct Found {
     pub notes: Vec<Note>,
 }
 
-impl Found {
+impl LiveAllocator {
     /// Finds out which allocator serves the program's `malloc`.
     #[must_use]
     pub fn of(pid: Pid, maps: &Maps, memory: &dyn Memory) -> Self {
@@ -54,7 +53,7 @@ impl Found {
             });
             bare(AllocatorKind::Unknown, None, reason)
         });
-        Found { allocator, glibc, notes }
+        LiveAllocator { allocator, glibc, notes }
     }
 }
 
@@ -79,38 +78,44 @@ fn live(pid: Pid, maps: &Maps, memory: &dyn Memory, glibc: Option<&Glibc>) -> Re
 }
 
 fn of_image(image: &Image, proved: bool, glibc: Option<&Glibc>) -> Allocator {
-    let kind = kind_of(image);
     let how =
         if proved { "first in the dynamic linker's search order to define malloc" } else { "defines malloc" };
-    let version = match kind {
-        AllocatorKind::Glibc => glibc.and_then(|glibc| glibc.version.clone()),
-        _ => version_of(image, &kind),
-    };
-    bare(kind, version, format!("{} is mapped and {how}", image.path.display()))
+    let evidence = format!("{} is mapped and {how}", image.path.display());
+    match allocator_of(image) {
+        Some(descriptor) => described(descriptor, image, glibc, evidence),
+        None => bare(AllocatorKind::Unknown, None, evidence),
+    }
 }
 
 fn in_static_program(program: &Image, glibc: Option<&Glibc>) -> Result<Allocator, String> {
     let path = program.path.display();
-    let signs = kind_of(program);
-    if !matches!(signs, AllocatorKind::Unknown | AllocatorKind::Glibc | AllocatorKind::Musl) {
-        let version = version_of(program, &signs);
-        return Ok(bare(signs, version, format!("linked into {path}, which has kept its symbols")));
+    let symbols = by_symbols(program);
+    if let Some(descriptor) = symbols.filter(|descriptor| !descriptor.in_libc) {
+        let evidence = format!("linked into {path}, which has kept its symbols");
+        return Ok(described(descriptor, program, glibc, evidence));
     }
-    let texts = by_texts(program).filter(|_| glibc.is_none());
-    if let Some(kind) = texts {
-        let version = version_of(program, &kind);
-        return Ok(bare(kind, version, format!("linked into {path}, which has its messages")));
+    let libc_is_sure = symbols.is_some() && glibc.is_some();
+    if let Some(descriptor) = by_message(program).filter(|_| !libc_is_sure) {
+        let evidence = format!("linked into {path}, which has its messages");
+        return Ok(described(descriptor, program, glibc, evidence));
     }
-    match glibc {
-        Some(glibc) => {
-            let evidence = format!("{path} is statically linked and has glibc's main arena in its data");
-            Ok(bare(AllocatorKind::Glibc, glibc.version.clone(), evidence))
-        }
-        None if signs == AllocatorKind::Musl || program.find_bytes(b"musl", 0).is_some() => {
-            Ok(bare(AllocatorKind::Musl, None, format!("{path} is statically linked with musl")))
-        }
-        None => Err(format!("{path} is statically linked, has no symbols and no main arena of glibc's")),
+    if let Some(glibc) = glibc {
+        let evidence = format!("{path} is statically linked and has glibc's main arena in its data");
+        return Ok(bare(AllocatorKind::Glibc, glibc.version.clone(), evidence));
     }
+    let musl = symbols.is_some_and(|descriptor| descriptor.kind == AllocatorKind::Musl);
+    if musl || program.find_bytes(b"musl", 0).is_some() {
+        return Ok(bare(AllocatorKind::Musl, None, format!("{path} is statically linked with musl")));
+    }
+    Err(format!("{path} is statically linked, has no symbols and no main arena of glibc's"))
+}
+
+fn described(descriptor: &Descriptor, image: &Image, glibc: Option<&Glibc>, evidence: String) -> Allocator {
+    let version = match descriptor.kind {
+        AllocatorKind::Glibc => glibc.and_then(|glibc| glibc.version.clone()),
+        _ => (descriptor.version)(image),
+    };
+    bare(descriptor.kind, version, evidence)
 }
 
 fn bare(kind: AllocatorKind, version: Option<String>, evidence: String) -> Allocator {
