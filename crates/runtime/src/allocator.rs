@@ -10,7 +10,7 @@ use crate::{jemalloc, page};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use unbloat_contract::Text;
+use unbloat_contract::{Text, Variable};
 
 type MallocTrim = unsafe extern "C" fn(usize) -> c_int;
 type Mallopt = unsafe extern "C" fn(c_int, c_int) -> c_int;
@@ -81,12 +81,12 @@ fn glibc_version(function: *mut c_void) -> &'static str {
 fn user_has_pinned() -> bool {
     let variables =
         [c"MALLOC_TRIM_THRESHOLD_", c"MALLOC_MMAP_THRESHOLD_", c"MALLOC_TOP_PAD_", c"MALLOC_MMAP_MAX_"];
-    let tunables = sys::environment(c"GLIBC_TUNABLES").unwrap_or_default();
+    let tunables = sys::environment::<1024>(c"GLIBC_TUNABLES").unwrap_or_default();
     let names = ["trim_threshold", "mmap_threshold", "top_pad", "mmap_max"];
-    let tuned = tunables.split(':').filter_map(|tunable| tunable.strip_prefix("glibc.malloc."));
-    let pinned = variables.iter().any(|name| sys::environment(name).is_some())
+    let tuned = tunables.as_str().split(':').filter_map(|tunable| tunable.strip_prefix("glibc.malloc."));
+    let pinned = variables.iter().any(|name| sys::environment::<8>(name).is_some())
         || tuned.into_iter().any(|tunable| names.iter().any(|name| tunable.starts_with(name)));
-    pinned && sys::environment(c"UNBLOAT_TRIM_THRESHOLD").is_none()
+    pinned && sys::environment::<8>(Variable::TrimThreshold.c_name()).is_none()
 }
 
 /// Pins `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD`. Unpinned, freeing one mapped chunk of 20 MB makes every arena

@@ -17,7 +17,8 @@ static AT_ONCE: AtomicBool = AtomicBool::new(false);
 /// This is the process's jemalloc. Its delay is left alone if the user has set one, in `MALLOC_CONF`.
 pub(crate) fn found(mallctl: *mut c_void) {
     MALLCTL.store(mallctl, Ordering::Release);
-    let own = sys::environment(c"MALLOC_CONF").is_some_and(|conf| conf.contains("dirty_decay_ms"));
+    let own =
+        sys::environment::<1024>(c"MALLOC_CONF").is_some_and(|conf| conf.as_str().contains("dirty_decay_ms"));
     STEERED.store(!own && delay_ms().is_some_and(|ms| ms > 0), Ordering::Relaxed);
 }
 

@@ -1,12 +1,12 @@
 //! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`. And what a policy asks of Ruby's own heap.
 
 use crate::ruby::{Ruby, Value};
-use crate::settings::{Compact, Settings};
+use crate::settings::Settings;
 use crate::sys::Line;
 use crate::{page, worker};
 use core::ffi::{CStr, c_long, c_void};
 use core::fmt::Write as _;
-use unbloat_contract::{Snapshot, Text, Word};
+use unbloat_contract::{Compact, Snapshot, Text, Word};
 
 /// The numbers of `Unbloat.status` that are shown as they are.
 const NUMBERS: [(&CStr, Word); 10] = [
@@ -101,7 +101,7 @@ pub(crate) fn define(ruby: &Ruby) {
 }
 
 /// Does what the policy asks of Ruby's heap.
-pub(crate) fn prepare_heap(ruby: &Ruby, settings: &Settings<'_>, notice: &mut Line<256>) {
+pub(crate) fn prepare_heap(ruby: &Ruby, settings: &Settings, notice: &mut Line<256>) {
     if settings.compact == Compact::Auto && !ruby.holds(AUTO_COMPACT) {
         let _ = notice.write_str("this Ruby cannot compact its heap by itself");
     }

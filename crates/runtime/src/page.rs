@@ -145,9 +145,11 @@ fn directory() -> Option<Line<PATH_ROOM>> {
     // SAFETY: geteuid only reads.
     let user = unsafe { libc::geteuid() };
     let mut path = Line::<PATH_ROOM>::new();
-    if let Some(runtime) = sys::environment(c"XDG_RUNTIME_DIR").filter(|path| path.starts_with('/')) {
-        write!(path, "{runtime}/{RUNTIME_SUBDIRECTORY}").ok()?;
-        if make_private_directory(&path, user) {
+    let runtime = sys::environment::<PATH_ROOM>(c"XDG_RUNTIME_DIR")
+        .filter(|runtime| runtime.as_str().starts_with('/') && !runtime.is_cut());
+    if let Some(runtime) = runtime {
+        let fits = write!(path, "{}/{RUNTIME_SUBDIRECTORY}", runtime.as_str()).is_ok();
+        if fits && make_private_directory(&path, user) {
             return Some(path);
         }
     }

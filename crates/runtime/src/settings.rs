@@ -1,4 +1,4 @@
-//! What the environment asks for. `unbloat run` sets these variables; anyone may.
+//! What the environment asks for. `unbloat run` sets some of the variables; anyone may set all.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -16,39 +16,19 @@
 //! | `UNBLOAT_LOG` | `1`: one line to stderr at start | `0` |
 
 use crate::adaptive;
-use core::ffi::CStr;
+use crate::sys::Line;
+use unbloat_contract::{Compact, Trim, Variable, switch};
 
-/// Which collections are followed by a trim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trim {
-    /// None.
-    Off,
-    /// Each full one.
-    Major,
-    /// Each one.
-    Every,
-    /// Those that [`adaptive::Adaptive`] chooses.
-    Adaptive,
-}
-
-/// When to compact Ruby's heap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compact {
-    /// Never.
-    Off,
-    /// Before the server forks.
-    Boot,
-    /// With every full collection (`GC.auto_compact`).
-    Auto,
-}
+/// Room for the policy's name: as much as the status page has.
+pub(crate) const NAME_BYTES: usize = 256;
 
 /// Everything the environment may ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings<'a> {
+#[derive(Debug)]
+pub struct Settings {
     /// `UNBLOAT=0` was not set.
     pub enabled: bool,
     /// The name to show, if one was given.
-    pub policy: Option<&'a str>,
+    policy: Line<NAME_BYTES>,
     /// Which collections are followed by a trim.
     pub trim: Trim,
     /// How the adaptive policy is set.
@@ -59,78 +39,58 @@ pub struct Settings<'a> {
     pub warmup: bool,
     /// Where glibc's trim and mmap thresholds are pinned, in bytes; `None`: left to move.
     pub threshold_bytes: Option<u64>,
-    /// Whether to say a line at start.
+    /// Whether to print a line at start.
     pub log: bool,
     /// The first variable whose value was not understood; its default is in force.
-    pub misunderstood: Option<&'static str>,
+    pub misunderstood: Option<Variable>,
 }
 
-impl<'a> Settings<'a> {
+impl Settings {
     /// Reads the settings through a lookup of variables.
-    pub fn read(lookup: impl Fn(&'static CStr) -> Option<&'a str>) -> Self {
+    pub fn read<T: AsRef<str>>(lookup: impl Fn(Variable) -> Option<T>) -> Self {
         let mut reader = Reader { lookup, misunderstood: None };
         let defaults = adaptive::Settings::default();
         let adaptive = adaptive::Settings {
-            min_growth_bytes: reader.value(c"UNBLOAT_TRIM_GROWTH", bytes, defaults.min_growth_bytes),
-            min_interval_ns: reader.value(c"UNBLOAT_TRIM_INTERVAL", seconds_ns, defaults.min_interval_ns),
-            budget_permille: reader.value(c"UNBLOAT_TRIM_BUDGET", percent_permille, defaults.budget_permille),
-            max_hold_ns: reader.value(c"UNBLOAT_TRIM_MAX", bound_ns, defaults.max_hold_ns),
-            idle_after_ns: reader.value(c"UNBLOAT_IDLE", seconds_ns, defaults.idle_after_ns),
+            min_growth_bytes: reader.value(Variable::TrimGrowth, bytes, defaults.min_growth_bytes),
+            min_interval_ns: reader.value(Variable::TrimInterval, seconds_ns, defaults.min_interval_ns),
+            budget_permille: reader.value(Variable::TrimBudget, percent_permille, defaults.budget_permille),
+            max_hold_ns: reader.value(Variable::TrimMax, bound_ns, defaults.max_hold_ns),
+            idle_after_ns: reader.value(Variable::Idle, seconds_ns, defaults.idle_after_ns),
             ..defaults
         };
         Self {
-            enabled: reader.value(c"UNBLOAT", switch, true),
-            policy: (reader.lookup)(c"UNBLOAT_POLICY").filter(|name| !name.is_empty()),
-            trim: reader.value(c"UNBLOAT_TRIM", trim, Trim::Adaptive),
+            enabled: reader.value(Variable::Enabled, switch, true),
+            policy: (reader.lookup)(Variable::Policy).map(|name| Line::of(name.as_ref())).unwrap_or_default(),
+            trim: reader.value(Variable::Trim, Trim::parse, Trim::Adaptive),
             adaptive,
-            compact: reader.value(c"UNBLOAT_COMPACT", compact, Compact::Off),
-            warmup: reader.value(c"UNBLOAT_WARMUP", switch, false),
-            threshold_bytes: reader.value(c"UNBLOAT_TRIM_THRESHOLD", threshold, Some(1 << 20)),
-            log: reader.value(c"UNBLOAT_LOG", switch, false),
+            compact: reader.value(Variable::Compact, Compact::parse, Compact::Off),
+            warmup: reader.value(Variable::Warmup, switch, false),
+            threshold_bytes: reader.value(Variable::TrimThreshold, threshold, Some(1 << 20)),
+            log: reader.value(Variable::Log, switch, false),
             misunderstood: reader.misunderstood,
         }
+    }
+
+    /// The policy's name, if one was given.
+    pub fn policy(&self) -> Option<&str> {
+        Some(self.policy.as_str()).filter(|name| !name.is_empty())
     }
 }
 
 struct Reader<F> {
     lookup: F,
-    misunderstood: Option<&'static str>,
+    misunderstood: Option<Variable>,
 }
 
-impl<'a, F: Fn(&'static CStr) -> Option<&'a str>> Reader<F> {
-    fn value<T>(&mut self, name: &'static CStr, parse: impl Fn(&str) -> Option<T>, default: T) -> T {
-        let Some(text) = (self.lookup)(name).filter(|text| !text.is_empty()) else { return default };
-        parse(text).unwrap_or_else(|| {
-            self.misunderstood = self.misunderstood.or(name.to_str().ok());
+impl<T: AsRef<str>, F: Fn(Variable) -> Option<T>> Reader<F> {
+    fn value<V>(&mut self, variable: Variable, parse: impl Fn(&str) -> Option<V>, default: V) -> V {
+        let Some(text) = (self.lookup)(variable).filter(|text| !text.as_ref().is_empty()) else {
+            return default;
+        };
+        parse(text.as_ref()).unwrap_or_else(|| {
+            self.misunderstood = self.misunderstood.or(Some(variable));
             default
         })
-    }
-}
-
-fn switch(text: &str) -> Option<bool> {
-    match text {
-        "0" | "off" | "false" | "no" => Some(false),
-        "1" | "on" | "true" | "yes" => Some(true),
-        _ => None,
-    }
-}
-
-fn trim(text: &str) -> Option<Trim> {
-    match text {
-        "off" => Some(Trim::Off),
-        "major" => Some(Trim::Major),
-        "every" => Some(Trim::Every),
-        "adaptive" => Some(Trim::Adaptive),
-        _ => None,
-    }
-}
-
-fn compact(text: &str) -> Option<Compact> {
-    match text {
-        "off" => Some(Compact::Off),
-        "boot" => Some(Compact::Boot),
-        "auto" => Some(Compact::Auto),
-        _ => None,
     }
 }
 
@@ -179,7 +139,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn read(pairs: &[(&'static CStr, &'static str)]) -> Settings<'static> {
+    fn read(pairs: &[(Variable, &str)]) -> Settings {
         Settings::read(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value))
     }
 
@@ -195,12 +155,12 @@ mod tests {
     #[test]
     fn values_have_units() {
         let settings = read(&[
-            (c"UNBLOAT_TRIM_GROWTH", "16M"),
-            (c"UNBLOAT_TRIM_INTERVAL", "1.5"),
-            (c"UNBLOAT_TRIM_BUDGET", "2.5"),
-            (c"UNBLOAT_TRIM_MAX", "0.005"),
-            (c"UNBLOAT_IDLE", "10"),
-            (c"UNBLOAT_TRIM_THRESHOLD", "off"),
+            (Variable::TrimGrowth, "16M"),
+            (Variable::TrimInterval, "1.5"),
+            (Variable::TrimBudget, "2.5"),
+            (Variable::TrimMax, "0.005"),
+            (Variable::Idle, "10"),
+            (Variable::TrimThreshold, "off"),
         ]);
         assert_eq!(settings.adaptive.min_growth_bytes, 16 << 20);
         assert_eq!(settings.adaptive.min_interval_ns, 1_500_000_000);
@@ -214,18 +174,18 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_named_and_its_default_holds() {
         for bad in ["", "-1", "1.2345", "1.x", "99999999999999999999", "101"] {
-            let settings = read(&[(c"UNBLOAT_TRIM_BUDGET", bad)]);
+            let settings = read(&[(Variable::TrimBudget, bad)]);
             assert_eq!(settings.adaptive.budget_permille, 10, "{bad}");
             assert_eq!(settings.misunderstood.is_some(), !bad.is_empty(), "{bad}");
         }
-        let settings = read(&[(c"UNBLOAT_TRIM", "sometimes"), (c"UNBLOAT_TRIM_GROWTH", "M")]);
+        let settings = read(&[(Variable::Trim, "sometimes"), (Variable::TrimGrowth, "M")]);
         assert_eq!(settings.trim, Trim::Adaptive);
-        assert_eq!(settings.misunderstood, Some("UNBLOAT_TRIM_GROWTH"));
+        assert_eq!(settings.misunderstood, Some(Variable::TrimGrowth));
     }
 
     #[test]
     fn it_can_be_switched_off() {
-        assert_eq!(read(&[(c"UNBLOAT_TRIM_MAX", "off")]).adaptive.max_hold_ns, u64::MAX);
-        assert!(!read(&[(c"UNBLOAT", "0")]).enabled);
+        assert_eq!(read(&[(Variable::TrimMax, "off")]).adaptive.max_hold_ns, u64::MAX);
+        assert!(!read(&[(Variable::Enabled, "0")]).enabled);
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::collector::{self, Moment};
 use crate::ruby::{self, Postpone, Ruby};
-use crate::settings::{Settings, Trim};
+use crate::settings::{self, Settings};
 use crate::sys::{self, Line};
 use crate::{allocator, forks, module, page, worker};
 use core::ffi::c_void;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};
-use unbloat_contract::{Reason, Text, Word};
+use unbloat_contract::{Part, Reason, Text, Trim, Word};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -18,7 +18,7 @@ pub(crate) extern "C" fn Init_libunbloat() {
     if STARTED.swap(true, Ordering::AcqRel) {
         return;
     }
-    let settings = Settings::read(sys::environment);
+    let settings = Settings::read(|variable| sys::environment::<{ settings::NAME_BYTES }>(variable.c_name()));
     let mut notice = Line::<256>::new();
     start(&settings, &mut notice);
     page::set_text(Text::Notice, notice.as_str());
@@ -27,7 +27,7 @@ pub(crate) extern "C" fn Init_libunbloat() {
     }
 }
 
-fn start(settings: &Settings<'_>, notice: &mut Line<256>) {
+fn start(settings: &Settings, notice: &mut Line<256>) {
     // What does not fit the notice is left out.
     let ruby = match Ruby::find() {
         Ok(ruby) => ruby,
@@ -49,7 +49,8 @@ fn start(settings: &Settings<'_>, notice: &mut Line<256>) {
         return;
     }
     if let Some(variable) = settings.misunderstood {
-        let _ = write!(notice, "the value of {variable} is not understood; its default is in force. ");
+        let _ =
+            write!(notice, "the value of {} is not understood; its default is in force. ", variable.name());
     }
     describe(settings);
     allocator::recognize(settings.threshold_bytes);
@@ -83,22 +84,19 @@ extern "C" fn begin(_data: *mut c_void) {
     worker::start();
 }
 
-fn describe(settings: &Settings<'_>) {
-    let trim = match settings.trim {
-        Trim::Off => "trim=off",
-        Trim::Major => "trim=major",
-        Trim::Every => "trim=every",
-        Trim::Adaptive => "trim=adaptive",
-    };
-    page::set_text(Text::Policy, settings.policy.unwrap_or(trim));
+fn describe(settings: &Settings) {
+    let mut trim = Line::<32>::new();
+    // It fits: the longest word has eight letters.
+    let _ = write!(trim, "{}={}", Part::Trim.word(), settings.trim.word());
+    page::set_text(Text::Policy, settings.policy().unwrap_or(trim.as_str()));
     page::set_text(Text::Library, env!("CARGO_PKG_VERSION"));
     page::set_text(Text::Ruby, ruby::version().unwrap_or_default());
 }
 
 /// The one line, to stderr, that `UNBLOAT_LOG` asks for.
-fn log(settings: &Settings<'_>, notice: &Line<256>) {
+fn log(settings: &Settings, notice: &Line<256>) {
     let mut line = Line::<512>::new();
-    let state = if settings.enabled { settings.policy.unwrap_or("on") } else { "off" };
+    let state = if settings.enabled { settings.policy().unwrap_or("on") } else { "off" };
     let ruby = ruby::version().unwrap_or_default();
     // SAFETY: getpid only reads.
     let pid = unsafe { libc::getpid() };

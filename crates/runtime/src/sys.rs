@@ -27,16 +27,17 @@ pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// The value of an environment variable; `None` when unset or not UTF-8.
-pub(crate) fn environment(name: &CStr) -> Option<&'static str> {
-    // SAFETY: getenv takes a C string; what it returns stays as long as nobody changes the environment, and the
-    // runtime reads it with the GVL, under which Ruby changes it.
+/// A copy of an environment variable's value, cut after `N - 1` bytes; `None` when unset or not UTF-8.
+///
+/// A copy, because the value in the environment lives only until the program changes it.
+pub(crate) fn environment<const N: usize>(name: &CStr) -> Option<Line<N>> {
+    // SAFETY: getenv takes a C string. The runtime calls it with the GVL, under which Ruby changes the environment.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return None;
     }
-    // SAFETY: a non-null result is a C string (see above).
-    unsafe { CStr::from_ptr(value) }.to_str().ok()
+    // SAFETY: a non-null result is a C string, copied before anything else can run.
+    unsafe { CStr::from_ptr(value) }.to_str().ok().map(Line::of)
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -221,6 +222,7 @@ impl<T: Copy> Once<T> {
 }
 
 /// A text built in place, cut when it does not fit.
+#[derive(Debug)]
 pub(crate) struct Line<const N: usize> {
     bytes: [u8; N],
     length: usize,
@@ -231,6 +233,19 @@ impl<const N: usize> Line<N> {
     /// An empty line.
     pub(crate) const fn new() -> Self {
         Self { bytes: [0; N], length: 0, cut: false }
+    }
+
+    /// A copy of a text, cut when it does not fit.
+    pub(crate) fn of(text: &str) -> Self {
+        let mut line = Self::new();
+        // An error says that it was cut, which `is_cut` says as well.
+        let _ = core::fmt::Write::write_str(&mut line, text);
+        line
+    }
+
+    /// Whether something did not fit.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// The text so far.
@@ -246,6 +261,18 @@ impl<const N: usize> Line<N> {
     /// The same with its length known.
     pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Default for Line<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> AsRef<str> for Line<N> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
     }
 }
 

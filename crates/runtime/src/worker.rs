@@ -6,12 +6,12 @@
 
 use crate::adaptive::{Adaptive, Decision, Observation, Outcome, Returning};
 use crate::foresight::{Foresight, Heap};
-use crate::settings::{Settings, Trim};
+use crate::settings::Settings;
 use crate::sys::{self, Mutex};
 use crate::{allocator, collector, jemalloc, page};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use unbloat_contract::{Reason, Word};
+use unbloat_contract::{Reason, Trim, Word};
 
 /// Held while the worker looks, decides or trims; a fork waits for it, so no child is born from the middle of that.
 static WORK: Mutex = Mutex::new();
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// The worker's part of the settings.
-    pub(crate) fn of(settings: &Settings<'_>) -> Self {
+    pub(crate) fn of(settings: &Settings) -> Self {
         Self { trim: settings.trim, adaptive: settings.adaptive }
     }
 }

@@ -1,0 +1,143 @@
+//! The layout of the status page: which word holds which number, and where the texts lie.
+
+/// Size of the file and of the mapping, in bytes.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Number of 64-bit words on a page.
+pub const WORDS: usize = PAGE_BYTES / 8;
+
+/// The first word of a finished page: the bytes `UNBLOAT` and the version of this layout.
+///
+/// The version changes when a word changes its meaning or its place; new words at the end do not change it.
+pub const MAGIC: u64 = u64::from_be_bytes(*b"UNBLOAT\x01");
+
+/// Upper bounds, in nanoseconds, of the buckets of the trim-time histogram; one more bucket takes the rest.
+pub const TRIM_BUCKET_BOUNDS_NS: [u64; 11] = [
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    500_000_000,
+];
+
+/// Number of buckets of the trim-time histogram.
+pub const TRIM_BUCKETS: usize = TRIM_BUCKET_BOUNDS_NS.len() + 1;
+
+/// The bucket that a trim of this many nanoseconds belongs to.
+pub fn trim_bucket(ns: u64) -> usize {
+    TRIM_BUCKET_BOUNDS_NS.iter().position(|&bound| ns <= bound).unwrap_or(TRIM_BUCKET_BOUNDS_NS.len())
+}
+
+/// The places of the numbers on the page. The discriminant is the index of the word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Word {
+    /// [`MAGIC`]; stored last.
+    Magic = 0,
+    /// The process id as the process itself sees it (in its own pid namespace).
+    Pid = 1,
+    /// When the process began: field 22 of `/proc/PID/stat`, clock ticks since boot. With the pid it names a
+    /// process for good, so that a page that outlived its process is not taken for its successor's.
+    StartTicks = 2,
+    /// Garbage collections of either kind since the process (or its nearest forked ancestor) began.
+    GcCount = 3,
+    /// Full collections among them.
+    GcMajorCount = 4,
+    /// How often freed memory was given back to the kernel (`malloc_trim` or the allocator's own purge).
+    Trims = 5,
+    /// Bytes by which the resident set shrank over those trims, summed; growth during a trim counts as 0.
+    TrimReturnedBytes = 6,
+    /// Nanoseconds of wall time spent trimming.
+    TrimNs = 7,
+    /// The longest single trim in nanoseconds.
+    TrimMaxNs = 8,
+    /// Minor page faults soon after pages were given back, at most as many as those: memory that was needed again.
+    Refaults = 9,
+    /// Why nothing was done the last time the policy decided; see [`Reason`].
+    LastReason = 10,
+    /// `CLOCK_MONOTONIC` nanoseconds at the end of the last trim; 0 before the first.
+    LastTrimAtNs = 11,
+    /// Resident bytes before the last trim.
+    LastTrimBeforeBytes = 12,
+    /// Resident bytes after the last trim.
+    LastTrimAfterBytes = 13,
+    /// Trims made because the process had fallen idle.
+    IdleTrims = 14,
+    /// Trims asked for by the program with `Unbloat.trim`.
+    RequestedTrims = 15,
+    /// How many `Unbloat.suspend` blocks are open now.
+    Suspended = 16,
+    /// How many forks lie between this process and the one that was started with the runtime.
+    ForkGeneration = 17,
+    /// 1 when the runtime hears the garbage collector, 0 when it has switched itself off or is not in a Ruby.
+    Hearing = 18,
+    /// Processor nanoseconds used by the runtime's own thread.
+    ThreadCpuNs = 19,
+    /// When the allocator gives back what is freed: 1 at once, 2 after its own delay, 0 where the runtime does not decide that.
+    Returning = 20,
+    /// First of the [`TRIM_BUCKETS`] buckets of the trim-time histogram.
+    TrimHistogram = 32,
+}
+
+/// The places of the texts on the page: UTF-8, padded with zero bytes, cut at the end of their room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Text {
+    /// The policy in force, spelled as `unbloat run --policy` takes it.
+    Policy,
+    /// The allocator found in the process: `glibc 2.36`, `jemalloc 5.3.1`, or `unknown (FILE)` with the file
+    /// that serves malloc.
+    Allocator,
+    /// The version of the runtime library.
+    Library,
+    /// Ruby's version as the process states it, empty outside Ruby.
+    Ruby,
+    /// What does not work here and why; empty when all does.
+    Notice,
+}
+
+impl Text {
+    /// Index of the first word.
+    pub const fn first_word(self) -> usize {
+        match self {
+            Text::Policy => 64,
+            Text::Allocator => 96,
+            Text::Library => 104,
+            Text::Ruby => 108,
+            Text::Notice => 112,
+        }
+    }
+
+    /// Number of words.
+    pub const fn words(self) -> usize {
+        match self {
+            Text::Policy | Text::Notice => 32,
+            Text::Allocator => 8,
+            Text::Library | Text::Ruby => 4,
+        }
+    }
+}
+
+/// The words that hold a text, in order, for a writer to store from [`Text::first_word`] on.
+///
+/// A text longer than its room is cut at a character's boundary.
+pub fn pack(place: Text, text: &str) -> impl Iterator<Item = u64> {
+    let room = place.words() * 8;
+    let mut end = text.len().min(room);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let bytes = text.as_bytes().get(..end).unwrap_or_default();
+    (0..place.words()).map(move |word| {
+        let mut packed = [0; 8];
+        for (to, from) in packed.iter_mut().zip(bytes.iter().skip(word * 8)) {
+            *to = *from;
+        }
+        u64::from_ne_bytes(packed)
+    })
+}
