@@ -1,5 +1,5 @@
-//! Holm's correction: several variants are compared with one control, and the chance of calling *any* of them
-//! different by mistake stays at the level of a single test (S. Holm, *Scand. J. Statist.* 6, 1979).
+//! Holm's correction: keeps the chance of *any* false difference among several comparisons at the level of a single test
+//! (S. Holm, *Scand. J. Statist.* 6, 1979).
 
 /// Adjusted p values, in the order of the given ones.
 #[must_use]

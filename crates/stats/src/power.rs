@@ -1,7 +1,7 @@
-//! What an experiment of this size can show: the minimum detectable effect, and how many more blocks a claim needs.
+//! Power of an experiment of a given size: the minimum detectable effect, and the blocks that a claim needs.
 //!
-//! The noise comes from the experiment itself: the control runs twice in every block (A/A), and how far the two lie
-//! apart is what any variant's ratio has to stand out from.
+//! The noise is the experiment's own: the control runs twice in every block (A/A), and a variant's ratio must stand out from
+//! the difference between these two.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -17,8 +17,8 @@ pub struct Design {
     pub blocks: usize,
     /// Comparisons that are corrected together: variants × metrics that the rule looks at.
     pub comparisons: usize,
-    /// The chance of calling anything different by mistake that one look at the data may take: [`ALPHA`], divided by
-    /// the number of looks.
+    /// The chance of calling anything different by mistake that this look at the data may take: [`ALPHA`] if it is the
+    /// only one.
     pub alpha: f64,
 }
 
@@ -47,9 +47,9 @@ impl Design {
 
     /// The same in standard errors, as the A/A runs estimate them.
     ///
-    /// Two things must hold: p at the level that the smallest of Holm's family has to reach, where Student's t is what
-    /// asks for most, and an interval without 1, whose resampled quantiles scatter around t's, more so with few blocks
-    /// (the allowance for that is what makes the simulations come out).
+    /// Two conditions must hold. The p value must reach the level for the smallest of Holm's family, where Student's t is the
+    /// more demanding test. And the interval must exclude 1; its resampled quantiles scatter around t's, more so with few
+    /// blocks, and the allowance for that is fitted to the simulations.
     fn detectable_errors(self) -> f64 {
         let degrees = (self.blocks - 1) as f64;
         let quantile = |level: f64| t_quantile(degrees, 1.0 - level / 2.0);
@@ -58,8 +58,8 @@ impl Design {
         exceeded(for_p.max(for_interval), degrees)
     }
 
-    /// Blocks that are needed, all in all, for an interval (which misses with probability `alpha`) whose ends lie
-    /// `half_width` from its middle, as a logarithm; at most `limit`.
+    /// The total number of blocks, at most `limit`, for an interval whose ends lie `half_width` (a logarithm) from its middle
+    /// and which misses with probability `alpha`.
     #[must_use]
     pub fn blocks_for_half_width(log_sd: f64, half_width: f64, alpha: f64, limit: usize) -> Option<usize> {
         (crate::contrast::MIN_BLOCKS..=limit).find(|&blocks| {
@@ -68,23 +68,23 @@ impl Design {
         })
     }
 
-    /// Of blocks with two controls; of more than thirty, so many that it does not matter.
+    /// Relabelings of blocks with two controls. Beyond thirty blocks the number no longer matters.
     fn relabelings(self) -> f64 {
         3f64.powi(i32::try_from(self.blocks.min(30)).unwrap_or(30))
     }
 }
 
-/// The standard deviation of a variant's log ratio to the mean of two controls, from that of one control's to the
-/// other: with the same noise σ on every run these are σ·√(3/2) and σ·√2.
+/// The standard deviation of a variant's log ratio to the mean of two controls, from that of one control to the other.
+/// With the same noise σ on every run these are σ·√(3/2) and σ·√2.
 fn contrast_sd(aa_log_sd: f64) -> f64 {
     aa_log_sd * 0.75f64.sqrt()
 }
 
 /// The effect `k`, in standard errors as the A/A runs estimate them, whose t exceeds `quantile` with probability [`POWER`].
 ///
-/// It does when `(Z + k·S) / S' > q`, where `Z` is the estimate's error and `S` and `S'` are what the A/A runs and the
-/// variant's own make of the same spread, each with as many degrees of freedom. By the delta method `Z + k·S − q·S'` has
-/// the variance 1 + (k² + q²) / 2·degrees. That it comes out is tested in `tests/calibration.rs`.
+/// It does when `(Z + k·S) / S' > q`. `Z` is the estimate's error; `S` and `S'` are the estimates of the same spread from the
+/// A/A runs and from the variant's own, with as many degrees of freedom each. By the delta method `Z + k·S − q·S'` has the
+/// variance 1 + (k² + q²) / 2·degrees. `tests/calibration.rs` confirms the approximation.
 fn exceeded(quantile: f64, degrees: f64) -> f64 {
     let power = t_quantile(degrees, POWER);
     // k stands on both sides; the iteration contracts.

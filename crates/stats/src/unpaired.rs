@@ -1,5 +1,5 @@
-//! Two groups of runs that share no blocks: the ratio of their geometric means, with Welch's interval on logarithms
-//! (B. L. Welch, Biometrika 34 (1947), which assumes neither equal spread nor equal size).
+//! Compares two groups of runs that share no blocks: the ratio of their geometric means, with Welch's interval on
+//! logarithms, which assumes neither equal spread nor equal size (B. L. Welch, *Biometrika* 34, 1947).
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -8,11 +8,11 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 pub struct Unpaired {
     /// Geometric mean of the second group ÷ that of the first.
     pub ratio: f64,
-    /// Where the true ratio lies, but for a chance of `alpha`; `None` when a group has fewer than two values.
+    /// Interval that misses the true ratio with probability `alpha`. `None` if a group has fewer than two values.
     pub interval: Option<(f64, f64)>,
 }
 
-/// Compares two groups of positive values; `None` when one has none. `alpha`: the chance that the interval may miss.
+/// Compares two groups of positive values; `None` if one has none. `alpha` is the probability that the interval misses.
 #[must_use]
 pub fn unpaired(first: &[f64], second: &[f64], alpha: f64) -> Option<Unpaired> {
     let (first, second) = (Logs::of(first)?, Logs::of(second)?);
@@ -24,7 +24,7 @@ pub fn unpaired(first: &[f64], second: &[f64], alpha: f64) -> Option<Unpaired> {
     })
 }
 
-/// Mean, and its squared standard error, of the logarithms of a group.
+/// The mean of a group's logarithms, and its squared standard error.
 #[derive(Debug, Clone, Copy)]
 struct Logs {
     count: f64,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_stats::growth::{Growth, Lack, Verdict, judge};
+use unbloat_stats::growth::{Growth, Shape, Shortfall, judge};
 
 /// A quantity that is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,32 +81,32 @@ impl Findings {
         Findings { judged: judged.collect(), memory: kind, duration_s: loaded.duration_s() }
     }
 
-    fn verdict(&self, quantity: Quantity) -> Option<&Verdict> {
-        self.judged.iter().find(|(q, _)| *q == quantity).map(|(_, growth)| &growth.verdict)
+    fn shape(&self, quantity: Quantity) -> Option<&Shape> {
+        self.judged.iter().find(|(q, _)| *q == quantity).map(|(_, growth)| &growth.shape)
     }
 
     /// Live memory grows steadily.
     #[must_use]
     pub fn leak_suspected(&self) -> bool {
-        let grows = |q| matches!(self.verdict(q), Some(Verdict::Linear { rate }) if rate.low > 0.0);
+        let grows = |q| matches!(self.shape(q), Some(Shape::Linear { rate }) if rate.low > 0.0);
         grows(Quantity::Live) || grows(Quantity::RubyLiveSlots)
     }
 
     /// What it means, in sentences that name their evidence.
     #[must_use]
     pub fn conclusion(&self) -> String {
-        let linear = |q| match self.verdict(q) {
-            Some(Verdict::Linear { rate }) if rate.low > 0.0 => Some(rate.value),
+        let linear = |q| match self.shape(q) {
+            Some(Shape::Linear { rate }) if rate.low > 0.0 => Some(rate.value),
             _ => None,
         };
-        let bloat_limit = match self.verdict(Quantity::Bloat) {
-            Some(Verdict::Saturating { limit, .. }) => Some(limit.value),
+        let bloat_limit = match self.shape(Quantity::Bloat) {
+            Some(Shape::Saturating { limit, .. }) => Some(limit.value),
             _ => None,
         };
         if let Some(rate) = linear(Quantity::Live) {
             let slots = match linear(Quantity::RubyLiveSlots) {
                 Some(slots) => format!(" Ruby objects grow with it, by {:.0} slots an hour: look for what keeps them, with ObjectSpace.dump_all.", slots * 3600.0),
-                None if self.verdict(Quantity::RubyLiveSlots).is_some() => " The number of Ruby objects does not grow with it: they grow in size, or an extension keeps memory.".to_owned(),
+                None if self.shape(Quantity::RubyLiveSlots).is_some() => " The number of Ruby objects does not grow with it: they grow in size, or an extension keeps memory.".to_owned(),
                 None => String::new(),
             };
             return format!(
@@ -126,30 +126,30 @@ impl Findings {
                 size(rate * 3600.0)
             );
         }
-        if let Some(Verdict::Saturating { limit, .. }) = self.verdict(Quantity::Live) {
+        if let Some(Shape::Saturating { limit, .. }) = self.shape(Quantity::Live) {
             return format!(
                 "Live memory rises towards a limit of about {}: caches fill, nothing leaks as far as this recording shows.",
                 size(limit.value)
             );
         }
-        let seen = |q| self.verdict(q).is_some_and(|v| !matches!(v, Verdict::NotEnough { .. }));
+        let seen = |q| self.shape(q).is_some_and(|v| !matches!(v, Shape::NotEnough { .. }));
         if seen(Quantity::Live) {
             return "A plateau: neither what the program holds nor bloat grows.".to_owned();
         }
-        match self.verdict(Quantity::Memory) {
-            Some(Verdict::Linear { rate }) => format!(
+        match self.shape(Quantity::Memory) {
+            Some(Shape::Linear { rate }) => format!(
                 "{} grows steadily, by {} an hour. What grows cannot be said: the recording holds too few censuses (about {} are needed).",
                 self.memory,
                 size(rate.value * 3600.0),
                 24
             ),
-            Some(Verdict::Saturating { limit, .. }) => format!(
+            Some(Shape::Saturating { limit, .. }) => format!(
                 "{} rises towards a limit of about {}. What it is made of cannot be said: the recording holds too few censuses.",
                 self.memory,
                 size(limit.value)
             ),
-            Some(Verdict::None { .. }) => format!("A plateau: {} does not grow.", self.memory),
-            Some(Verdict::NotEnough { .. }) | None => {
+            Some(Shape::None { .. }) => format!("A plateau: {} does not grow.", self.memory),
+            Some(Shape::NotEnough { .. }) | None => {
                 "Not enough data: record for longer, under the load that is in question.".to_owned()
             }
         }
@@ -174,20 +174,20 @@ fn sentence(quantity: Quantity, growth: &Growth) -> String {
         if quantity == Quantity::RubyLiveSlots { format!("{:.0} slots", value) } else { size(value) }
     };
     let hour = 3600.0;
-    let body = match growth.verdict {
-        Verdict::None { rate, level } => format!(
+    let body = match growth.shape {
+        Shape::None { rate, level } => format!(
             "no growth: it stays around {} ({} to {} an hour)",
             write(level),
             write(rate.low * hour),
             write(rate.high * hour)
         ),
-        Verdict::Linear { rate } => format!(
+        Shape::Linear { rate } => format!(
             "linear: {} an hour (95 % interval {} to {})",
             write(rate.value * hour),
             write(rate.low * hour),
             write(rate.high * hour)
         ),
-        Verdict::Saturating { limit, time_constant_s, left } => format!(
+        Shape::Saturating { limit, time_constant_s, left } => format!(
             "saturating: towards {} (95 % interval {} to {}), 63 % of the way in {}; {} left to go",
             write(limit.value),
             write(limit.low),
@@ -195,11 +195,13 @@ fn sentence(quantity: Quantity, growth: &Growth) -> String {
             time(time_constant_s),
             write(left)
         ),
-        Verdict::NotEnough { reason } => {
+        Shape::NotEnough { reason } => {
             return match reason {
-                Lack::Points => "not enough data: fewer than 24 readings spread over time".to_owned(),
-                Lack::Time => "not enough data: less than a minute".to_owned(),
-                Lack::Precision => "not enough data: growth that would matter is hidden by noise".to_owned(),
+                Shortfall::Points => "not enough data: fewer than 24 readings spread over time".to_owned(),
+                Shortfall::Time => "not enough data: less than a minute".to_owned(),
+                Shortfall::Precision => {
+                    "not enough data: growth that would matter is hidden by noise".to_owned()
+                }
             };
         }
     };

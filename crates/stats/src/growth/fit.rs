@@ -8,28 +8,28 @@ const DAY_S: f64 = 86_400.0;
 /// The 97.5 % quantile of the normal distribution; degrees of freedom are some dozens.
 const Z: f64 = 2.0;
 
-/// Level steps that a model may have.
+/// Most level steps of a model.
 const MOST_STEPS: usize = 3;
 
-/// Places that are tried for a step: the largest jumps.
+/// Candidate places for a step: the largest jumps.
 const STEP_PLACES: usize = 4;
 
-/// Lengths of the warm-up that are tried, in buckets.
+/// Candidate lengths of the warm-up, in buckets.
 const WARM_UPS: [usize; 5] = [0, 1, 2, 4, 8];
 
-/// Time constants that are tried, as shares of the span.
+/// Candidate time constants, as shares of the span.
 const TIME_CONSTANTS: [f64; 18] =
     [0.01, 0.015, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.28, 0.36, 0.46, 0.6, 0.8, 1.1, 1.6];
 
-/// A time constant from which on hardly any bend is in the data.
+/// The time constant above which hardly any bend is visible.
 const STRAIGHT: f64 = 1.0;
 
-/// How the expected value moves.
+/// The movement of the expected value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Trend {
-    /// With time.
+    /// Proportional to time.
     Linear,
-    /// With 1 − exp(−t/τ), τ as a share of the span.
+    /// Proportional to 1 − exp(−t/τ), with τ as a share of the span.
     Saturating(f64),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Fit {
     /// Buckets before which the level steps.
     pub(super) steps: Vec<usize>,
     pub(super) bic: f64,
-    /// Intercept, trend, then the rest.
+    /// Intercept, trend, then steps and daily wave.
     coefficients: Vec<f64>,
     /// Standard error of the trend's coefficient.
     error: f64,
@@ -109,7 +109,7 @@ impl Series {
         TIME_CONSTANTS.iter().filter_map(|&tau| self.best(Some(Trend::Saturating(tau)))).collect()
     }
 
-    /// Adds steps one by one while they pay.
+    /// Adds steps one by one as long as BIC improves.
     fn best_from(&self, trend: Option<Trend>, warm_up: usize) -> Option<Fit> {
         let mut best = self.fit(trend, warm_up, &[])?;
         let places = self.jumps(warm_up);
@@ -127,7 +127,7 @@ impl Series {
         Some(best)
     }
 
-    /// Where the level before and after differs most, judged by four buckets on each side.
+    /// The places where the level changes most, judged by four buckets on each side.
     fn jumps(&self, warm_up: usize) -> Vec<usize> {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         let jump = |i: usize| (mean(&self.values[i..i + 4]) - mean(&self.values[i - 4..i])).abs();
@@ -158,7 +158,7 @@ impl Series {
         row
     }
 
-    /// Least squares, then again on what AR(1) errors leave.
+    /// Ordinary least squares, then repeated on data whitened for AR(1) errors.
     fn fit(&self, trend: Option<Trend>, warm_up: usize, steps: &[usize]) -> Option<Fit> {
         let rows: Vec<Vec<f64>> =
             (warm_up..self.values.len()).map(|i| self.regressors(trend, steps, i)).collect();
@@ -184,10 +184,10 @@ impl Series {
         }
         let square = |(row, y): (&Vec<f64>, &f64)| (y - dot(row, &solution.coefficients)).powi(2);
         let rss: f64 = whitened.iter().zip(&target).map(square).sum();
-        // A series without any noise is known to a part in a million.
+        // A series without any noise counts as known to one part in a million.
         let floor = (self.level().abs() * 1e-6).powi(2) + f64::MIN_POSITIVE;
         let variance = (rss / n as f64).max(floor);
-        // All models are compared on all buckets: those of the warm-up are explained perfectly, each by a parameter.
+        // All models are compared on all buckets: a parameter each explains those of the warm-up perfectly.
         let all = self.values.len() as f64;
         // A step has a place and a height, a bend a time constant; then AR(1) and the variance.
         let bend = usize::from(matches!(trend, Some(Trend::Saturating(_))));
@@ -199,7 +199,7 @@ impl Series {
 }
 
 impl Fit {
-    /// Several steps, all in one direction: growth or a bend in disguise, not a level that deploys have moved.
+    /// Several steps all in one direction: growth or a bend in disguise, not levels shifted by deploys.
     fn is_staircase(&self) -> bool {
         let first = 1 + usize::from(self.trend.is_some());
         let heights = self.coefficients.get(first..first + self.steps.len()).unwrap_or_default();
@@ -211,7 +211,7 @@ impl Fit {
         self.coefficients.get(1).copied().unwrap_or(0.0)
     }
 
-    /// By how much the trend alone rises over the series.
+    /// The rise of the trend alone over the series.
     pub(super) fn risen(&self, series: &Series) -> f64 {
         let from = series.times.get(self.warm_up).copied().unwrap_or(0.0);
         match self.trend {
@@ -246,7 +246,7 @@ impl Fit {
         matches!(self.trend, Some(Trend::Saturating(tau)) if tau * 3.0 <= 0.1)
     }
 
-    /// What is left to go at the end.
+    /// The distance to the limit at the end of the series.
     pub(super) fn left(&self) -> f64 {
         match self.trend {
             Some(Trend::Saturating(tau)) => self.trend_coefficient() * (-1.0 / tau).exp(),
@@ -254,7 +254,7 @@ impl Fit {
         }
     }
 
-    /// The limit, from all time constants that the data do not rule out (profile likelihood).
+    /// The limit, over all time constants that the data do not rule out (profile likelihood).
     pub(super) fn limit(&self, bends: &[Fit]) -> Estimate {
         const NOT_RULED_OUT: f64 = 3.84;
         let end = Fit::level_at_limit;
@@ -277,8 +277,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Of residuals, at distance one; corrected for what a regression with `k` parameters takes away from it, and kept
-/// away from a random walk, on which every trend could be had.
+/// The lag-1 autocorrelation of residuals, corrected for the bias that a regression with `k` parameters causes. It is
+/// capped short of a random walk, which could show any trend.
 fn autocorrelation(residuals: &[f64], k: usize) -> f64 {
     let n = residuals.len() as f64;
     let squares: f64 = residuals.iter().map(|r| r * r).sum();

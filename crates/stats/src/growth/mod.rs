@@ -1,19 +1,19 @@
-//! Does a quantity grow, and how: not at all, linearly (a leak), or towards a limit (fragmentation, caches)?
+//! Judges whether a quantity grows, and how: not at all, linearly (a leak), or towards a limit (fragmentation, caches).
 //!
-//! Memory over time is not a line with white noise. Garbage collection draws saw-teeth, so that neighbors are alike;
-//! the load has its day; a deploy moves the level; the start is a warm-up of its own. So:
+//! Memory over time is not a line with white noise. Garbage collection draws saw-teeth, so neighboring samples are alike;
+//! load varies over the day; a deploy shifts the level; the start is a warm-up of its own. So:
 //!
 //! 1. The series is averaged over [`BUCKETS`] equal spans of time.
-//! 2. Each model is a linear regression with AR(1) errors (Prais and Winsten 1954, as iterated by Cochrane and Orcutt
-//!    1949): what neighbors share is not counted as evidence twice.
+//! 2. Each model is a linear regression with AR(1) errors (Prais & Winsten 1954, iterated as by Cochrane & Orcutt 1949), so
+//!    that what neighbors share is not counted as evidence twice.
 //! 3. Each model may spend parameters on what is not growth: level steps where the series jumps, a daily wave if more
-//!    than a day was seen, and a warm-up that is left out at the price of one parameter a bucket. Several steps must not
-//!    all go one way: a staircase would explain any growth away, and any bend.
+//!    than a day was seen, and a warm-up that is left out at the price of one parameter per bucket. Several steps must not
+//!    all go the same way: a staircase would explain any growth away, and any bend.
 //! 4. The Bayesian information criterion (Schwarz 1978) chooses. A model with growth must beat the one without by
-//!    [`STRONG`] (beyond "very strong" after Kass and Raftery 1995), and its growth must be worth mentioning.
+//!    [`STRONG`] (beyond "very strong" after Kass & Raftery 1995), and its growth must be worth mentioning.
 //!
-//! A limit that is approached so slowly that none of the bend was seen is linear as far as the data go; one that is
-//! reached within the first tenth is a warm-up.
+//! An approach to a limit so slow that none of the bend is visible counts as linear. One that is over within the first
+//! tenth counts as a warm-up.
 
 mod fit;
 
@@ -22,23 +22,23 @@ use fit::{Fit, Series};
 /// Spans of time that a series is averaged over.
 pub const BUCKETS: usize = 96;
 
-/// How much better (in BIC) a model with growth must be than the one without. "Very strong" begins at 10; twice that,
-/// because the best of several warm-ups and steps was chosen.
+/// How much better (in BIC) a model with growth must be than the one without. "Very strong" begins at 10; this is twice
+/// that, because each model is the best of several warm-ups and steps.
 pub const STRONG: f64 = 20.0;
 
-/// How much better a bend must be than a straight line.
+/// How much better (in BIC) a bend must be than a straight line.
 const BEND: f64 = 6.0;
 
 /// Growth over the whole series, as a share of its level, below which it is not worth mentioning.
 const WORTH: f64 = 0.02;
 
-/// Buckets with data below which nothing is said.
+/// Fewest buckets with data for a judgment.
 const FEWEST: usize = 24;
 
-/// Seconds below which nothing is said.
+/// Shortest series for a judgment, in seconds.
 const SHORTEST_S: f64 = 60.0;
 
-/// A number with its 95 % interval.
+/// An estimate with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Estimate {
     /// The best value.
@@ -49,18 +49,18 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// What the data support.
+/// The shape of growth that the data support.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "model")]
-pub enum Verdict {
-    /// No growth that could be told from noise, or none worth mentioning. The rate is by how much it could still grow.
+pub enum Shape {
+    /// No growth beyond noise, or none worth mentioning. The rate's interval bounds the growth that may be hidden.
     None {
         /// Units a second.
         rate: Estimate,
         /// The level.
         level: f64,
     },
-    /// Growth without an end in sight.
+    /// Steady growth with no end in sight.
     Linear {
         /// Units a second.
         rate: Estimate,
@@ -69,118 +69,140 @@ pub enum Verdict {
     Saturating {
         /// The limit.
         limit: Estimate,
-        /// Seconds in which 63 % of the way are made.
+        /// Seconds in which 63 % of the distance is covered.
         time_constant_s: f64,
-        /// What was left to go when the series ended, in units.
+        /// The distance that remained when the series ended, in units.
         left: f64,
     },
-    /// Too short, too few, or too noisy to say.
+    /// Too short, too sparse, or too noisy to say.
     NotEnough {
-        /// Which of them.
-        reason: Lack,
+        /// Which of these.
+        reason: Shortfall,
     },
 }
 
-/// What data lack.
+/// The reason why data do not suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lack {
+pub enum Shortfall {
     /// Fewer than [`FEWEST`] spans of time have a value.
     Points,
     /// Shorter than a minute.
     Time,
-    /// Noise hides growth that would matter.
+    /// Noise could hide growth that matters.
     Precision,
 }
 
-/// The answer for one series.
+/// The judgment on one series.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Growth {
-    /// What the data support.
+    /// The shape of growth that the data support.
     #[serde(flatten)]
-    pub verdict: Verdict,
-    /// Seconds at the start that were taken for a warm-up.
+    pub shape: Shape,
+    /// Seconds at the start that are taken for a warm-up.
     pub warm_up_s: f64,
-    /// Level steps that were found.
+    /// Number of level steps.
     pub steps: usize,
-    /// By how much BIC prefers the verdict to no growth (or, for none, no growth to growth).
+    /// The margin by which BIC prefers this shape to no growth (or, for none, no growth to growth).
     pub evidence: f64,
 }
 
 /// Judges a series of (seconds, value), ascending in time.
 #[must_use]
 pub fn judge(points: &[(f64, f64)]) -> Growth {
-    let lack =
-        |reason| Growth { verdict: Verdict::NotEnough { reason }, warm_up_s: 0.0, steps: 0, evidence: 0.0 };
-    let Some(series) = Series::of(points, BUCKETS) else { return lack(Lack::Points) };
+    let Some(series) = Series::of(points, BUCKETS) else { return undetermined(Shortfall::Points) };
     if series.span_s < SHORTEST_S {
-        return lack(Lack::Time);
+        return undetermined(Shortfall::Time);
     }
     if series.values.len() < FEWEST {
-        return lack(Lack::Points);
+        return undetermined(Shortfall::Points);
     }
     if series.is_constant() {
         let rate = Estimate { value: 0.0, low: 0.0, high: 0.0 };
-        let verdict = Verdict::None { rate, level: series.level() };
-        return Growth { verdict, warm_up_s: 0.0, steps: 0, evidence: f64::MAX };
+        let shape = Shape::None { rate, level: series.level() };
+        return Growth { shape, warm_up_s: 0.0, steps: 0, evidence: f64::MAX };
     }
-    let none = series.best(None);
-    let linear = series.best(Some(fit::Trend::Linear));
-    let bends = series.bends();
-    let saturating = bends.iter().min_by(|a, b| a.bic.total_cmp(&b.bic));
-    let (Some(none), Some(linear), Some(saturating)) = (none, linear, saturating) else {
-        return lack(Lack::Points);
-    };
-    decide(&series, &none, &linear, saturating, &bends)
+    Candidates::of(&series).map_or(undetermined(Shortfall::Points), |candidates| candidates.decide(&series))
 }
 
-fn decide(series: &Series, none: &Fit, linear: &Fit, saturating: &Fit, bends: &[Fit]) -> Growth {
-    let growth = |fit: &Fit, verdict, evidence| Growth {
-        verdict,
-        warm_up_s: series.time_of(fit.warm_up),
-        steps: fit.steps.len(),
-        evidence,
-    };
-    let matters = |fit: &Fit| fit.risen(series).abs() > WORTH * series.level().abs();
-    let bend_wins = saturating.bic + BEND < linear.bic && !saturating.is_straight();
-    let best = if bend_wins { saturating } else { linear };
-    if best.bic + STRONG < none.bic && matters(best) {
+fn undetermined(reason: Shortfall) -> Growth {
+    Growth { shape: Shape::NotEnough { reason }, warm_up_s: 0.0, steps: 0, evidence: 0.0 }
+}
+
+/// The best model of each shape.
+struct Candidates {
+    none: Fit,
+    linear: Fit,
+    saturating: Fit,
+    /// The best saturating model for each time constant.
+    bends: Vec<Fit>,
+}
+
+impl Candidates {
+    fn of(series: &Series) -> Option<Self> {
+        let bends = series.bends();
+        let saturating = bends.iter().min_by(|a, b| a.bic.total_cmp(&b.bic))?.clone();
+        let (none, linear) = (series.best(None)?, series.best(Some(fit::Trend::Linear))?);
+        Some(Candidates { none, linear, saturating, bends })
+    }
+
+    fn decide(&self, series: &Series) -> Growth {
+        let Candidates { none, linear, saturating, bends } = self;
+        let bend_wins = saturating.bic + BEND < linear.bic && !saturating.is_straight();
+        let best = if bend_wins { saturating } else { linear };
+        if !grows(best, none, series) {
+            return self.without_growth(series, best);
+        }
         let evidence = none.bic - best.bic;
         if !bend_wins {
-            return growth(linear, Verdict::Linear { rate: linear.slope(series) }, evidence);
+            return growth(series, linear, Shape::Linear { rate: linear.slope(series) }, evidence);
         }
-        if !saturating.is_warm_up() {
-            let limit = saturating.limit(bends);
-            let (time_constant_s, left) = (saturating.time_constant(series), saturating.left());
-            return growth(saturating, Verdict::Saturating { limit, time_constant_s, left }, evidence);
+        if saturating.is_warm_up() {
+            return self.after_warm_up(series, evidence);
         }
-        // The rise was over after the first tenth: what came after it decides, once more and without it.
-        let mut flat =
-            growth(saturating, Verdict::None { rate: linear.slope(series), level: series.level() }, evidence);
-        flat.warm_up_s = 3.0 * saturating.time_constant(series);
-        let rest = series.after(flat.warm_up_s);
-        if rest.values.len() >= FEWEST {
-            let again = (rest.best(None), rest.best(Some(fit::Trend::Linear)));
-            if let (Some(none), Some(linear)) = again {
-                let grows =
-                    linear.bic + STRONG < none.bic && linear.risen(&rest).abs() > WORTH * rest.level().abs();
-                let rate = linear.slope(&rest);
-                flat.verdict = if grows {
-                    Verdict::Linear { rate }
-                } else {
-                    Verdict::None { rate, level: rest.level() }
-                };
-                flat.evidence = (none.bic - linear.bic).abs();
-            }
-        }
-        return flat;
+        let limit = saturating.limit(bends);
+        let (time_constant_s, left) = (saturating.time_constant(series), saturating.left());
+        growth(series, saturating, Shape::Saturating { limit, time_constant_s, left }, evidence)
     }
-    let rate = linear.slope(series);
-    let hidden = (rate.high - rate.low) / 2.0 * series.span_s;
-    if hidden > 0.5 * series.level().abs() {
-        return growth(none, Verdict::NotEnough { reason: Lack::Precision }, 0.0);
+
+    fn without_growth(&self, series: &Series, best: &Fit) -> Growth {
+        let rate = self.linear.slope(series);
+        let hidden = (rate.high - rate.low) / 2.0 * series.span_s;
+        if hidden > 0.5 * series.level().abs() {
+            let shape = Shape::NotEnough { reason: Shortfall::Precision };
+            return growth(series, &self.none, shape, 0.0);
+        }
+        let shape = Shape::None { rate, level: series.level() };
+        growth(series, &self.none, shape, best.bic - self.none.bic)
     }
-    growth(none, Verdict::None { rate, level: series.level() }, best.bic - none.bic)
+
+    /// The rise is over within the first tenth, so the series without it decides.
+    fn after_warm_up(&self, series: &Series, evidence: f64) -> Growth {
+        let shape = Shape::None { rate: self.linear.slope(series), level: series.level() };
+        let mut flat = growth(series, &self.saturating, shape, evidence);
+        flat.warm_up_s = 3.0 * self.saturating.time_constant(series);
+        let steady = series.after(flat.warm_up_s);
+        let fits = (steady.best(None), steady.best(Some(fit::Trend::Linear)));
+        let (Some(none), Some(linear)) = fits else { return flat };
+        if steady.values.len() < FEWEST {
+            return flat;
+        }
+        let rate = linear.slope(&steady);
+        let is_rising = grows(&linear, &none, &steady);
+        flat.shape =
+            if is_rising { Shape::Linear { rate } } else { Shape::None { rate, level: steady.level() } };
+        flat.evidence = (none.bic - linear.bic).abs();
+        flat
+    }
+}
+
+/// Whether the model with growth is clearly better than the one without, and its growth is worth mentioning.
+fn grows(fit: &Fit, none: &Fit, series: &Series) -> bool {
+    fit.bic + STRONG < none.bic && fit.risen(series).abs() > WORTH * series.level().abs()
+}
+
+fn growth(series: &Series, fit: &Fit, shape: Shape, evidence: f64) -> Growth {
+    Growth { shape, warm_up_s: series.time_of(fit.warm_up), steps: fit.steps.len(), evidence }
 }
 
 #[cfg(test)]

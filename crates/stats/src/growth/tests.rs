@@ -54,11 +54,11 @@ fn series(kind: Kind, seed: u64) -> Vec<(f64, f64)> {
 }
 
 fn kind(growth: &Growth) -> Option<Kind> {
-    match growth.verdict {
-        Verdict::None { .. } => Some(Kind::None),
-        Verdict::Linear { .. } => Some(Kind::Linear),
-        Verdict::Saturating { .. } => Some(Kind::Saturating),
-        Verdict::NotEnough { .. } => None,
+    match growth.shape {
+        Shape::None { .. } => Some(Kind::None),
+        Shape::Linear { .. } => Some(Kind::Linear),
+        Shape::Saturating { .. } => Some(Kind::Saturating),
+        Shape::NotEnough { .. } => None,
     }
 }
 
@@ -83,7 +83,7 @@ fn rates_and_limits_are_within_their_intervals() {
                 Some((t, 200.0 * MIB + 5_000.0 * t + MIB * random.random::<f64>()))
             })
             .collect();
-        if let Verdict::Linear { rate } = judge(&points).verdict {
+        if let Shape::Linear { rate } = judge(&points).shape {
             all += 1;
             inside += usize::from(rate.low <= 5_000.0 && 5_000.0 <= rate.high);
         }
@@ -95,7 +95,7 @@ fn rates_and_limits_are_within_their_intervals() {
         .map(f64::from)
         .map(|t| (t, MIB * (100.0 + 80.0 * (1.0 - (-t / 400.0).exp()) + 0.5 * (t * 0.9).sin())))
         .collect();
-    let Verdict::Saturating { limit, time_constant_s, .. } = judge(&points).verdict else {
+    let Shape::Saturating { limit, time_constant_s, .. } = judge(&points).shape else {
         panic!("not saturating")
     };
     assert!((limit.value / MIB - 180.0).abs() < 4.0, "{limit:?}");
@@ -104,19 +104,19 @@ fn rates_and_limits_are_within_their_intervals() {
 
 #[test]
 fn too_little_data_is_said_to_be_too_little() {
-    let verdict = |points: &[(f64, f64)]| judge(points).verdict;
-    assert_eq!(verdict(&[]), Verdict::NotEnough { reason: Lack::Points });
-    assert_eq!(verdict(&[(0.0, 1.0)]), Verdict::NotEnough { reason: Lack::Points });
+    let shape = |points: &[(f64, f64)]| judge(points).shape;
+    assert_eq!(shape(&[]), Shape::NotEnough { reason: Shortfall::Points });
+    assert_eq!(shape(&[(0.0, 1.0)]), Shape::NotEnough { reason: Shortfall::Points });
     let short: Vec<_> = (0..300).map(|i| (f64::from(i) * 0.1, f64::from(i))).collect();
-    assert_eq!(verdict(&short), Verdict::NotEnough { reason: Lack::Time });
+    assert_eq!(shape(&short), Shape::NotEnough { reason: Shortfall::Time });
     let few: Vec<_> = (0..10).map(|i| (f64::from(i) * 60.0, f64::from(i))).collect();
-    assert_eq!(verdict(&few), Verdict::NotEnough { reason: Lack::Points });
+    assert_eq!(shape(&few), Shape::NotEnough { reason: Shortfall::Points });
     let broken: Vec<_> = (0..300).map(|i| (f64::from(i), f64::NAN)).collect();
-    assert_eq!(verdict(&broken), Verdict::NotEnough { reason: Lack::Points });
+    assert_eq!(shape(&broken), Shape::NotEnough { reason: Shortfall::Points });
 }
 
 #[test]
 fn a_constant_does_not_grow() {
     let flat: Vec<_> = (0..300).map(|i| (f64::from(i), 7.0)).collect();
-    assert!(matches!(judge(&flat).verdict, Verdict::None { level, .. } if level == 7.0));
+    assert!(matches!(judge(&flat).shape, Shape::None { level, .. } if level == 7.0));
 }

@@ -1,0 +1,51 @@
+//! One block's runs, and the log ratios that they yield under every labeling.
+
+/// One block's runs of one metric, all positive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// The control's runs: two, or one if the other was excluded.
+    pub controls: Vec<f64>,
+    /// The variant's run.
+    pub variant: f64,
+}
+
+impl Block {
+    /// The block's log ratio as observed, followed by the ratios with each control run in the variant's place. `None` if
+    /// the block does not count.
+    fn labelings(&self) -> Option<Vec<f64>> {
+        let usable = |v: &f64| v.is_finite() && *v > 0.0;
+        if self.controls.is_empty() || !self.controls.iter().chain([&self.variant]).all(usable) {
+            return None;
+        }
+        // Relative to one of them, so that equal runs differ by exactly nothing.
+        let unit = self.controls[0];
+        let logs: Vec<f64> =
+            [&self.variant].into_iter().chain(&self.controls).map(|v| (v / unit).ln()).collect();
+        let (total, others) = (logs.iter().sum::<f64>(), (logs.len() - 1) as f64);
+        Some(logs.iter().map(|log| log - (total - log) / others).collect())
+    }
+}
+
+/// The log ratios of all blocks that count.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LogRatios {
+    observed: Vec<f64>,
+    labelings: Vec<Vec<f64>>,
+}
+
+impl LogRatios {
+    pub(super) fn of(blocks: &[Block]) -> Self {
+        let labelings: Vec<_> = blocks.iter().filter_map(Block::labelings).collect();
+        LogRatios { observed: labelings.iter().map(|ratios| ratios[0]).collect(), labelings }
+    }
+
+    /// Block by block, as measured.
+    pub(super) fn observed(&self) -> &[f64] {
+        &self.observed
+    }
+
+    /// Block by block, under every labeling; the observed one comes first.
+    pub(super) fn labelings(&self) -> &[Vec<f64>] {
+        &self.labelings
+    }
+}
