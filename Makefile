@@ -39,5 +39,6 @@ soak:
 # Hours: every measurement of bench/ beside its peers. Each can be run by itself.
 bench:
 	@scripts/deps build test apps bench
-	cargo build --release --locked
+	@scripts/peers
+	cargo build --release --locked -p unbloat -p unbloat-load-servers
 	@for script in bench/*; do [ ! -f "$$script" ] || [ ! -x "$$script" ] || { echo "$$script" && "$$script"; } || exit 1; done
