@@ -186,7 +186,7 @@ mod x86_64 {
         AllocatorKind, Error, LiveMemory, Maps, Options, Outcome, Pid, Release, Result, Trim, resident_bytes,
     };
     use crate::allocators::{Release as ReleaseMethod, ReleaseCall};
-    use unbloat_process::remote::{self, Host, Refusal, Verdict};
+    use unbloat_process::remote::{self, Host, Refusal, Safety};
 
     pub(super) fn refused_at_once(pid: Pid, options: &Options) -> Result<Option<String>> {
         told(remote::preflight(pid, options.trusted).err())
@@ -209,8 +209,8 @@ mod x86_64 {
         options: &Options,
     ) -> Result<Trim> {
         let pid = trim.pid;
-        let footholds = match release.footholds(memory) {
-            Ok(footholds) => footholds,
+        let gadgets = match release.gadgets(memory) {
+            Ok(gadgets) => gadgets,
             Err(unknown) => return Ok(trim.done(Outcome::Unsupported, unknown.to_string())),
         };
         let mut locks = match release.locks(memory) {
@@ -218,10 +218,10 @@ mod x86_64 {
             Err(why) => return Ok(trim.done(Outcome::Refused, why.to_string())),
         };
         trim.rss_before_bytes = resident_bytes(pid)?;
-        let host = Host { pid, memory, maps, footholds: &footholds };
-        let called = host.call(&release.call, options.timeout, || match &mut locks {
+        let host = Host { pid, memory, maps, gadgets: &gadgets };
+        let called = remote::call(&host, &release.call, options.timeout, || match &mut locks {
             Some(locks) => locks.verdict(memory),
-            None => Verdict::Safe,
+            None => Safety::Safe,
         });
         match called {
             Ok(borrowed) => {

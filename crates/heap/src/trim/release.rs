@@ -152,11 +152,11 @@ impl Release {
     /// # Errors
     /// Its libc does not look as the known ones do.
     #[cfg(target_arch = "x86_64")]
-    pub fn footholds(
+    pub fn gadgets(
         &self,
         memory: &unbloat_process::LiveMemory,
-    ) -> Result<unbloat_process::remote::Footholds, unbloat_process::remote::UnknownLibc> {
-        unbloat_process::remote::Footholds::in_libc(&self.libc, memory)
+    ) -> Result<unbloat_process::remote::Gadgets, unbloat_process::remote::UnknownLibc> {
+        unbloat_process::remote::Gadgets::in_libc(&self.libc, memory)
     }
 
     /// The locks that a borrowed thread must not hold, where they can be read.

@@ -1,4 +1,4 @@
-//! What a caller says of a call, and what it is told.
+//! A call as its caller describes it, and the account of one that was made.
 
 use crate::Pid;
 use std::ops::Range;
@@ -30,9 +30,9 @@ pub struct Call {
     pub attendance: Duration,
 }
 
-/// What the caller says to a thread that is stopped and could be borrowed.
+/// The caller's answer about a thread that is stopped and could be borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Safety {
     /// The function may be called on it.
     Safe,
     /// Not now, on no thread: try again later.
@@ -51,6 +51,6 @@ pub struct Borrowed {
     pub held: Duration,
     /// From letting it go into the call until it was back in its system call.
     pub borrowed: Duration,
-    /// Attempts that came to nothing before.
+    /// Attempts that failed before.
     pub retries: u32,
 }

@@ -1,56 +1,63 @@
-//! Calling a function in another process, on one of its own threads, so that whatever becomes of Unbloat the process
-//! goes on as if nothing had happened.
+//! Calls a function in another process, on one of its own threads, so that the process goes on undisturbed whatever
+//! becomes of Unbloat.
 //!
-//! One thread that is blocked in a system call is stopped; no other thread ever is. On its stack, below everything that
-//! it uses, a [chain of signal frames](frame) is laid out that calls the function, puts `errno` back and restores the
-//! thread: one write, then one change of its registers, and the kernel does the rest. If Unbloat is still there when the
-//! call is over, it does the last step itself, because it can do it even better: the kernel then treats the thread as
-//! interrupted in its system call, with everything that belongs to it (deadlines, signals that came meanwhile).
+//! One thread that is blocked in a system call is stopped; no other thread ever is. A
+//! [chain of signal frames](arch) that calls the function, puts `errno` back and restores the thread is laid out on its
+//! stack, below everything that it uses: one write, then one change of its registers, and the kernel does the rest. If
+//! Unbloat is still there when the call is over, it does the last step itself, because it can do it even better: the
+//! kernel then treats the thread as interrupted in its system call, with everything that belongs to it (deadlines,
+//! signals that came meanwhile).
+//!
+//! Each module depends only on those above it.
 //!
 //! | module | concept |
 //! |---|---|
+//! | `refusal` | the reasons for which a thread or a process is left alone |
+//! | `call` | a call as its caller describes it, and the account of one that was made |
+//! | `blocking_call` | the known list of system calls |
+//! | `arch` | everything that depends on the processor |
+//! | `wait` | how each call of the list is taken up again |
+//! | `threads` | the threads that are blocked, and their calls |
 //! | `preflight` | processes in which nothing is called |
-//! | `wait` | the known list of system calls, and how each is taken up again |
-//! | `threads` | which threads are blocked, and in what |
 //! | `tracee` | one thread under ptrace |
-//! | `stack` | whether its stack can carry a call |
-//! | `footholds` | places in the target's libc that the chain leads through |
-//! | `xstate`, `frame` | the bytes of the chain |
-//! | `call` | what a caller says of a call, and what it is told |
-//! | `host` | finding a thread, until there is one or the time is over |
-//! | `borrow` | borrowing one thread, step by step |
-//! | `found` | a stopped thread as it was found, and its way back |
-//! | `rest` | what is left of its timeout |
-//! | `errand` | the chain for one thread, and what starts it |
-//! | `over` | the time of the call |
-//! | `refusal` | why a thread or a process is left alone |
+//! | `stack` | a check that a stack can carry a call |
+//! | `gadgets` | code and data of the target's libc that the chain leads through |
+//! | `host` | the process: memory, mappings, gadgets |
+//! | `remaining` | the remaining time of a timeout |
+//! | `saved` | the state of a stopped thread, and its way back |
+//! | `injection` | the chain for one thread, and the registers that start it |
+//! | `completion` | the wait for the end of the call |
+//! | `borrow` | one thread borrowed, step by step |
+//! | `search` | the search for a thread that can be borrowed |
 //!
-//! x86-64 only. `docs/method/trim.md` goes through every moment at which Unbloat can be killed.
+//! Implemented for x86-64. `docs/method/trim.md` goes through every moment at which Unbloat can be killed.
 
+mod arch;
+mod blocking_call;
 mod borrow;
 mod call;
-mod errand;
-mod footholds;
-mod found;
-mod frame;
+mod completion;
+mod gadgets;
 mod host;
-mod over;
+mod injection;
 mod preflight;
 mod refusal;
-mod rest;
+mod remaining;
+mod saved;
+mod search;
 mod stack;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod tracee;
 mod wait;
-mod xstate;
 
-pub use call::{Argument, Borrowed, Call, Verdict};
-pub use footholds::{Footholds, UnknownLibc};
+pub use call::{Argument, Borrowed, Call, Safety};
+pub use gadgets::{Gadgets, UnknownLibc};
 pub use host::Host;
 pub use preflight::check as preflight;
 pub use refusal::{Refusal, Unfit};
+pub use search::call;
 
 /// Called after everything that is done to a thread: each is a moment at which Unbloat may be killed, and the tests
 /// kill it at every one.

@@ -1,7 +1,49 @@
-//! Why a thread, or a whole process, is left alone.
+//! The reasons for which a thread, or a whole process, is left alone.
 
-use crate::Pid;
+use crate::{Error, Pid};
 use std::time::Duration;
+
+/// Why one thread was not borrowed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Not this thread, or not now.
+    Unfit(Unfit),
+    /// Not now, on no thread.
+    Busy(&'static str),
+    /// Not in this process.
+    Refused(Refusal),
+}
+
+impl From<Unfit> for Failure {
+    fn from(unfit: Unfit) -> Self {
+        Failure::Unfit(unfit)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure::Refused(refusal)
+    }
+}
+
+impl From<nix::Error> for Failure {
+    fn from(errno: nix::Error) -> Self {
+        match errno {
+            // The thread has ended, or is not stopped any more: it was killed.
+            nix::Error::ESRCH | nix::Error::ECHILD => Failure::Unfit(Unfit::Woke),
+            errno => Failure::Refused(Refusal::Process(Error::from_io(Pid(0), "its threads", errno.into()))),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Gone { .. } => Failure::Unfit(Unfit::Woke),
+            error => Failure::Refused(Refusal::Process(error)),
+        }
+    }
+}
 
 /// Why a thread cannot be borrowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +159,7 @@ pub enum Refusal {
         /// How long it was waited for.
         after: Duration,
     },
-    /// The kernel's word.
+    /// The kernel's reason.
     #[error(transparent)]
-    Process(#[from] crate::Error),
+    Process(#[from] Error),
 }

@@ -4,7 +4,7 @@
 
 use super::threads;
 use super::wait::SystemCall;
-use super::{Borrowed, Call, Footholds, Host, Refusal, Verdict};
+use super::{Borrowed, Call, Gadgets, Host, Refusal, Safety, call};
 use crate::{Image, LiveMemory, Mapping, Maps, Pid, elf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -63,11 +63,11 @@ static LIBC: LazyLock<Libc> = LazyLock::new(|| {
     let libc = libc_of(&maps);
     let image = Image::of_mapping(Pid::this(), libc).unwrap();
     let memory = LiveMemory::of(Pid::this()).unwrap();
-    let found = Footholds::in_libc(&image, &memory).unwrap();
+    let gadgets = Gadgets::in_libc(&image, &memory).unwrap();
     Libc {
-        signal_return: found.signal_returns[0] - libc.start,
-        system_call: found.system_call - libc.start,
-        errno_offset: found.errno_offset,
+        signal_return: gadgets.signal_returns[0] - libc.start,
+        system_call: gadgets.system_call - libc.start,
+        errno_offset: gadgets.errno_offset,
         malloc_trim: image.symbol("malloc_trim").unwrap() - libc.start,
     }
 });
@@ -93,7 +93,7 @@ struct Ready {
     pid: Pid,
     memory: LiveMemory,
     maps: Maps,
-    footholds: Footholds,
+    gadgets: Gadgets,
     malloc_trim: u64,
 }
 
@@ -103,26 +103,26 @@ impl Ready {
         let memory = LiveMemory::of(pid).unwrap();
         let maps = Maps::of(pid).unwrap();
         let base = libc_of(&maps).start;
-        let footholds = Footholds {
+        let gadgets = Gadgets {
             signal_returns: vec![base + libc.signal_return],
             system_call: base + libc.system_call,
             errno_offset: libc.errno_offset,
             // The program makes its calls itself, to see its registers after them, and takes changed ones.
             text: 0..u64::MAX,
         };
-        Ready { pid, memory, maps, footholds, malloc_trim: base + libc.malloc_trim }
+        Ready { pid, memory, maps, gadgets, malloc_trim: base + libc.malloc_trim }
     }
 
-    fn call(&self, attendance: Duration, check: impl FnMut() -> Verdict) -> Result<Borrowed, Refusal> {
-        let call = Call {
+    fn call(&self, attendance: Duration, check: impl FnMut() -> Safety) -> Result<Borrowed, Refusal> {
+        let function = Call {
             function: self.malloc_trim,
             arguments: vec![],
             stack_bytes: 16 << 10,
             forbidden: vec![],
             attendance,
         };
-        let host = Host { pid: self.pid, memory: &self.memory, maps: &self.maps, footholds: &self.footholds };
-        host.call(&call, Duration::from_secs(1), check)
+        let host = Host { pid: self.pid, memory: &self.memory, maps: &self.maps, gadgets: &self.gadgets };
+        call(&host, &function, Duration::from_secs(1), check)
     }
 }
 
@@ -140,7 +140,7 @@ fn borrowed(kind: &str, times: usize, attendance: Duration) -> Target {
     for _ in 0..20 {
         let target = start(&[kind, "altstack", "heap"]);
         let ready = Ready::of(target.pid(), &LIBC);
-        let calls = (0..times).try_for_each(|_| ready.call(attendance, || Verdict::Safe).map(drop));
+        let calls = (0..times).try_for_each(|_| ready.call(attendance, || Safety::Safe).map(drop));
         match calls {
             Ok(()) => return target,
             Err(refusal) if came_too_late(&refusal) => {}
@@ -267,7 +267,7 @@ fn the_killed_one() {
     let attendance = Duration::from_secs(words.next().unwrap().parse().unwrap());
     let ready = Ready::of(pid, &Libc::from_words(words));
     MOMENTS_LEFT.store(moments, Ordering::Relaxed);
-    match ready.call(attendance, || Verdict::Safe) {
+    match ready.call(attendance, || Safety::Safe) {
         Err(refusal) if came_too_late(&refusal) => std::process::exit(TOO_LATE),
         called => called.unwrap(),
     };
@@ -367,7 +367,7 @@ fn a_busy_check_leaves_the_thread_alone_and_is_tried_again() {
         let mut asked = 0;
         let borrowed = ready.call(TO_THE_END, || {
             asked += 1;
-            if asked < 5 { Verdict::Busy("a test says so") } else { Verdict::Safe }
+            if asked < 5 { Safety::Busy("a test says so") } else { Safety::Safe }
         });
         assert!(borrowed.ok()?.retries >= 4);
         assert_eq!(asked, 5);
@@ -380,7 +380,7 @@ fn a_busy_check_leaves_the_thread_alone_and_is_tried_again() {
 fn a_check_that_never_agrees_ends_with_a_sentence() {
     let _alone = alone();
     until_in_time("pause", |_, ready| {
-        let refusal = ready.call(TO_THE_END, || Verdict::Busy("a lock is held")).unwrap_err();
+        let refusal = ready.call(TO_THE_END, || Safety::Busy("a lock is held")).unwrap_err();
         assert!(matches!(refusal, Refusal::NoSafePoint { .. }));
         refusal.to_string().contains("a lock is held").then_some(())
     });

@@ -1,4 +1,4 @@
-//! A process's threads as `/proc` shows them, without touching any: which are blocked, and in what.
+//! The threads of a process as `/proc` shows them, without touching any, and the system calls that they are blocked in.
 
 use super::wait::{KnownWait, Resumption, SystemCall};
 use crate::{Error, Pid, Result};
@@ -39,6 +39,11 @@ pub(super) struct SignalSets {
     pub(super) blocked: u64,
     /// With a handler.
     pub(super) caught: u64,
+}
+
+/// The bit of a signal in a set.
+pub(super) fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
 }
 
 /// The threads of a process.
@@ -129,7 +134,7 @@ fn on_processor<T>(processor: usize, look: impl FnOnce() -> T) -> Option<T> {
 /// `call_before_restart` names the call of a thread that the kernel has put into `restart_syscall`, from the code
 /// before its program counter.
 pub(super) fn candidates(pid: Pid, call_before_restart: impl Fn(u64) -> Option<i64>) -> Result<Vec<Blocked>> {
-    let mut found = Vec::new();
+    let mut candidates = Vec::new();
     for tid in of(pid)? {
         let position = match position(pid, tid) {
             Ok(Some(position)) => position,
@@ -143,17 +148,23 @@ pub(super) fn candidates(pid: Pid, call_before_restart: impl Fn(u64) -> Option<i
         }
         if let Some(known) = call.known() {
             let Position { call: now, stack_pointer, program_counter } = position;
-            found.push(Blocked { tid, number_now: now.number, call, known, stack_pointer, program_counter });
+            candidates.push(Blocked {
+                tid,
+                number_now: now.number,
+                call,
+                known,
+                stack_pointer,
+                program_counter,
+            });
         }
     }
-    found.sort_by_key(|blocked| rank(pid, blocked));
-    Ok(found)
+    candidates.sort_by_key(|blocked| rank(pid, blocked));
+    Ok(candidates)
 }
 
 fn rank(pid: Pid, blocked: &Blocked) -> u8 {
-    let name = blocked.known.name;
     match blocked.known.resumption {
-        Resumption::SameCall if name.starts_with("epoll") => 2,
+        Resumption::SameCall if blocked.known.call.shows_interruption() => 2,
         // The main thread may be the only one that handles signals: any other first.
         Resumption::SameCall => u8::from(blocked.tid == pid.0),
         Resumption::KernelDeadline(_) => 3,

@@ -6,19 +6,16 @@
 
 #![allow(unsafe_code)] // ptrace requests that no crate wraps
 
+use super::arch::{EXTENDED_STATE, Registers, SHADOW_STACK};
 use super::moment;
 use nix::errno::Errno;
-use nix::libc::{self, c_void, user_regs_struct as Registers};
+use nix::libc::{self, c_void, user_regs_struct};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::Pid as NixPid;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// `NT_X86_XSTATE`, `include/uapi/linux/elf.h`.
-const NT_X86_XSTATE: usize = 0x202;
-/// `NT_X86_SHSTK`: only threads with a shadow stack have it.
-const NT_X86_SHSTK: usize = 0x204;
 /// Room for the extended state: AMX needs 11 KiB.
 const XSTATE_ROOM: usize = 16 << 10;
 
@@ -49,7 +46,7 @@ pub(super) struct Tracee {
 /// Registers in one cache-line-aligned block within one page: the kernel copies them word by word, and must not meet a
 /// page boundary half way.
 #[repr(align(256))]
-struct Aligned(Registers);
+struct Aligned(user_regs_struct);
 
 impl Tracee {
     /// Attaches to a thread, which goes on running.
@@ -102,34 +99,34 @@ impl Tracee {
 
     /// The general registers of the stopped thread.
     pub(super) fn registers(&self) -> nix::Result<Registers> {
-        ptrace::getregs(self.tid)
+        ptrace::getregs(self.tid).map(Registers)
     }
 
     /// Loads all general registers in one request: the one step that sets the thread on another course.
     pub(super) fn set_registers(&self, registers: &Registers) -> nix::Result<()> {
-        let block = Aligned(*registers);
+        let block = Aligned(registers.0);
         let data = (&raw const block.0).cast_mut().cast();
         // SAFETY: the data is a `user_regs_struct`, which the kernel only reads.
         unsafe { self.request(libc::PTRACE_SETREGS, std::ptr::null_mut(), data) }
     }
 
-    /// The extended state in the form of `NT_X86_XSTATE`.
+    /// The extended state as `ptrace` gives it.
     pub(super) fn extended_state(&self) -> nix::Result<Vec<u8>> {
         let mut state = vec![0; XSTATE_ROOM];
-        let len = self.register_set(libc::PTRACE_GETREGSET, NT_X86_XSTATE, &mut state)?;
+        let len = self.register_set(libc::PTRACE_GETREGSET, EXTENDED_STATE, &mut state)?;
         state.truncate(len);
         Ok(state)
     }
 
     /// Loads what [`Tracee::extended_state`] gave.
     pub(super) fn set_extended_state(&self, state: &mut [u8]) -> nix::Result<()> {
-        self.register_set(libc::PTRACE_SETREGSET, NT_X86_XSTATE, state).map(|_| ())
+        self.register_set(libc::PTRACE_SETREGSET, EXTENDED_STATE, state).map(|_| ())
     }
 
     /// Whether the thread has a shadow stack, which takes no return addresses from us.
     pub(super) fn has_shadow_stack(&self) -> bool {
         let mut pointer = [0; 8];
-        self.register_set(libc::PTRACE_GETREGSET, NT_X86_SHSTK, &mut pointer).is_ok()
+        self.register_set(libc::PTRACE_GETREGSET, SHADOW_STACK, &mut pointer).is_ok()
     }
 
     /// The signals that the thread blocks; within `ppoll` and its kin, those that it will block again after it.

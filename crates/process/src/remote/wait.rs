@@ -13,13 +13,15 @@
 //! stop signals"; Linux 6.x `fs/select.c`, `fs/eventpoll.c`, `kernel/futex/waitwake.c`, `kernel/time/hrtimer.c`,
 //! `kernel/signal.c`, `kernel/exit.c`, `net/core/sock.c` (`sock_intr_errno`).
 
+use super::arch::legacy_call;
+use super::blocking_call::BlockingCall;
 use nix::libc;
 use std::time::Duration;
 
 /// A system call that a thread is blocked in: its number and six arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemCall {
-    /// The number (x86-64).
+    /// The number.
     pub(super) number: i64,
     /// The arguments.
     pub(super) arguments: [u64; 6],
@@ -58,8 +60,8 @@ pub(super) struct NeedsPlainFile {
 /// A call of the known list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownWait {
-    /// Its name.
-    pub(super) name: &'static str,
+    /// Which.
+    pub(super) call: BlockingCall,
     /// The way back.
     pub(super) resumption: Resumption,
     /// A condition on the file that it waits for.
@@ -72,53 +74,84 @@ const FUTEX_COMMAND: u64 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTI
 impl SystemCall {
     /// What is known of the call, if it is on the list.
     pub(super) fn known(&self) -> Option<KnownWait> {
-        use Resumption::{Forgotten, KernelDeadline, SameCall};
-        let a = &self.arguments;
-        let milliseconds = |index: usize, timed: Resumption| {
-            if (a[index] as i32) < 0 { SameCall } else { timed }
-        };
-        let plain = |name, resumption| Some(KnownWait { name, resumption, file: None });
-        let of_file = |name| {
-            let file = Some(NeedsPlainFile { descriptor: a[0] as i32 });
-            Some(KnownWait { name, resumption: SameCall, file })
-        };
-        match self.number {
-            libc::SYS_futex => match (a[1] & FUTEX_COMMAND) as i32 {
-                libc::FUTEX_WAIT if a[3] == 0 => plain("futex", SameCall),
-                libc::FUTEX_WAIT => plain("futex", KernelDeadline(Timeout::Timespec(3))),
-                libc::FUTEX_WAIT_BITSET => plain("futex", SameCall), // its timeout is absolute
-                _ => None,
-            },
-            libc::SYS_poll => plain("poll", milliseconds(2, KernelDeadline(Timeout::Milliseconds(2)))),
-            // The kernel writes the time that is left back to the arguments of these three.
-            libc::SYS_ppoll => plain("ppoll", SameCall),
-            libc::SYS_select => plain("select", SameCall),
-            libc::SYS_pselect6 => plain("pselect6", SameCall),
-            libc::SYS_epoll_wait => plain("epoll_wait", milliseconds(3, Forgotten(Timeout::Milliseconds(3)))),
-            libc::SYS_epoll_pwait => {
-                plain("epoll_pwait", milliseconds(3, Forgotten(Timeout::Milliseconds(3))))
-            }
-            libc::SYS_epoll_pwait2 if a[3] == 0 => plain("epoll_pwait2", SameCall),
-            libc::SYS_nanosleep => plain("nanosleep", KernelDeadline(Timeout::TimespecWithRest(0, 1))),
-            libc::SYS_clock_nanosleep if a[1] as i32 & libc::TIMER_ABSTIME != 0 => {
-                plain("clock_nanosleep", SameCall)
-            }
-            libc::SYS_clock_nanosleep => {
-                plain("clock_nanosleep", KernelDeadline(Timeout::TimespecWithRest(2, 3)))
-            }
-            libc::SYS_pause => plain("pause", SameCall),
-            libc::SYS_rt_sigsuspend => plain("rt_sigsuspend", SameCall),
-            libc::SYS_wait4 => plain("wait4", SameCall),
-            libc::SYS_waitid => plain("waitid", SameCall),
-            libc::SYS_read => of_file("read"),
-            libc::SYS_accept => of_file("accept"),
-            libc::SYS_accept4 => of_file("accept4"),
-            // With MSG_WAITALL an interrupted receive returns what has come so far.
-            libc::SYS_recvfrom if a[3] as i32 & libc::MSG_WAITALL == 0 => of_file("recvfrom"),
-            libc::SYS_recvmsg if a[2] as i32 & libc::MSG_WAITALL == 0 => of_file("recvmsg"),
-            _ => None,
-        }
+        let call = call_of(self.number)?;
+        let resumption = resumption(call, &self.arguments)?;
+        let file = reads_file(call).then_some(NeedsPlainFile { descriptor: self.arguments[0] as i32 });
+        Some(KnownWait { call, resumption, file })
     }
+}
+
+/// The call of a number.
+fn call_of(number: i64) -> Option<BlockingCall> {
+    Some(match number {
+        libc::SYS_futex => BlockingCall::Futex,
+        libc::SYS_ppoll => BlockingCall::Ppoll,
+        libc::SYS_pselect6 => BlockingCall::Pselect6,
+        libc::SYS_epoll_pwait => BlockingCall::EpollPwait,
+        libc::SYS_epoll_pwait2 => BlockingCall::EpollPwait2,
+        libc::SYS_nanosleep => BlockingCall::Nanosleep,
+        libc::SYS_clock_nanosleep => BlockingCall::ClockNanosleep,
+        libc::SYS_rt_sigsuspend => BlockingCall::RtSigsuspend,
+        libc::SYS_wait4 => BlockingCall::Wait4,
+        libc::SYS_waitid => BlockingCall::Waitid,
+        libc::SYS_read => BlockingCall::Read,
+        libc::SYS_accept => BlockingCall::Accept,
+        libc::SYS_accept4 => BlockingCall::Accept4,
+        libc::SYS_recvfrom => BlockingCall::Recvfrom,
+        libc::SYS_recvmsg => BlockingCall::Recvmsg,
+        other => return legacy_call(other),
+    })
+}
+
+/// How a call with these arguments is taken up again; `None` if it is not on the list in this form.
+fn resumption(call: BlockingCall, arguments: &[u64; 6]) -> Option<Resumption> {
+    use Resumption::{Forgotten, KernelDeadline, SameCall};
+    let a = arguments;
+    let milliseconds = |index: usize, timed: Resumption| if (a[index] as i32) < 0 { SameCall } else { timed };
+    Some(match call {
+        BlockingCall::Futex => match (a[1] & FUTEX_COMMAND) as i32 {
+            libc::FUTEX_WAIT if a[3] == 0 => SameCall,
+            libc::FUTEX_WAIT => KernelDeadline(Timeout::Timespec(3)),
+            libc::FUTEX_WAIT_BITSET => SameCall, // its timeout is absolute
+            _ => return None,
+        },
+        BlockingCall::Poll => milliseconds(2, KernelDeadline(Timeout::Milliseconds(2))),
+        BlockingCall::EpollWait | BlockingCall::EpollPwait => {
+            milliseconds(3, Forgotten(Timeout::Milliseconds(3)))
+        }
+        BlockingCall::EpollPwait2 if a[3] != 0 => return None,
+        BlockingCall::Nanosleep => KernelDeadline(Timeout::TimespecWithRest(0, 1)),
+        BlockingCall::ClockNanosleep if a[1] as i32 & libc::TIMER_ABSTIME == 0 => {
+            KernelDeadline(Timeout::TimespecWithRest(2, 3))
+        }
+        // With MSG_WAITALL an interrupted receive returns what has come so far.
+        BlockingCall::Recvfrom if a[3] as i32 & libc::MSG_WAITALL != 0 => return None,
+        BlockingCall::Recvmsg if a[2] as i32 & libc::MSG_WAITALL != 0 => return None,
+        // The kernel writes the time that is left back to the arguments of these three.
+        BlockingCall::Ppoll | BlockingCall::Select | BlockingCall::Pselect6 => SameCall,
+        BlockingCall::EpollPwait2
+        | BlockingCall::ClockNanosleep
+        | BlockingCall::Pause
+        | BlockingCall::RtSigsuspend
+        | BlockingCall::Wait4
+        | BlockingCall::Waitid
+        | BlockingCall::Read
+        | BlockingCall::Accept
+        | BlockingCall::Accept4
+        | BlockingCall::Recvfrom
+        | BlockingCall::Recvmsg => SameCall,
+    })
+}
+
+fn reads_file(call: BlockingCall) -> bool {
+    matches!(
+        call,
+        BlockingCall::Read
+            | BlockingCall::Accept
+            | BlockingCall::Accept4
+            | BlockingCall::Recvfrom
+            | BlockingCall::Recvmsg
+    )
 }
 
 /// The result with which a stopped thread has left its system call.
@@ -138,8 +171,8 @@ const ERESTART_RESTARTBLOCK: i64 = 516;
 
 impl Interrupted {
     /// Reads the result register of a thread in a stop; `None` when the call has come to a result of its own.
-    pub(super) fn of(rax: u64) -> Option<Self> {
-        match -(rax as i64) {
+    pub(super) fn of(result: i64) -> Option<Self> {
+        match result.wrapping_neg() {
             code @ (ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | ERESTART_RESTARTBLOCK) => {
                 Some(Interrupted::Restart(code))
             }

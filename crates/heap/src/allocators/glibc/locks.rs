@@ -13,7 +13,7 @@
 use crate::allocators::glibc::Glibc;
 use crate::allocators::glibc::arena::ArenaError;
 use std::time::{Duration, Instant};
-use unbloat_process::remote::Verdict;
+use unbloat_process::remote::Safety;
 use unbloat_process::{LiveMemory, Memory, ResidentOnly};
 
 /// How long a thread is held to see all locks free.
@@ -52,19 +52,19 @@ impl ArenaLocks {
     }
 
     /// Whether a thread that is stopped now is outside of malloc.
-    pub fn verdict(&mut self, memory: &LiveMemory) -> Verdict {
+    pub fn verdict(&mut self, memory: &LiveMemory) -> Safety {
         let start = Instant::now();
         let next = self.glibc.main_arena + self.glibc.layout.next();
         if memory.word(next).ok() != Some(self.newest) {
             // For the next attempt; if it fails, that will find the same again.
             let _ = self.list(memory);
-            return Verdict::Busy("a new arena has just appeared");
+            return Safety::Busy("a new arena has just appeared");
         }
         let mut waiting = self.arenas.clone();
         let mut words = vec![0; waiting.len() * LOCK_BYTES];
         loop {
             let Ok(read) = memory.gather(&waiting, LOCK_BYTES, &mut words) else {
-                return Verdict::Busy("an arena's lock could not be read");
+                return Safety::Busy("an arena's lock could not be read");
             };
             let mut free = read
                 .iter()
@@ -72,10 +72,10 @@ impl ArenaLocks {
                 .map(|(&read, word)| read && word.iter().all(|&b| b == 0));
             waiting.retain(|_| !free.next().unwrap_or(false));
             if waiting.is_empty() {
-                return Verdict::Safe;
+                return Safety::Safe;
             }
             if start.elapsed() > PATIENCE {
-                return Verdict::Busy("a lock of malloc's is held all the time");
+                return Safety::Busy("a lock of malloc's is held all the time");
             }
         }
     }

@@ -1,10 +1,9 @@
-//! The time of the call, until the thread can be given back.
+//! Waits for the injected call to finish.
 
-use super::errand::Errand;
-use super::host::Failure;
-use super::refusal::Refusal;
+use super::arch::Registers;
+use super::injection::Injection;
+use super::refusal::{Failure, Refusal};
 use super::tracee::{Stop, Tracee};
-use nix::libc::{self, user_regs_struct as Registers};
 use std::time::{Duration, Instant};
 
 /// How long a call is waited for. A trim of many gigabytes takes seconds.
@@ -12,40 +11,41 @@ const CALL_PATIENCE: Duration = Duration::from_secs(120);
 
 /// How the call came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum Completion {
     /// The thread has announced it, and is stopped. It has returned from a signal frame: the kernel keeps no deadline.
     Announced,
-    /// The thread is stopped before the first signal return: the kernel has its deadline yet.
+    /// The thread is stopped before the first signal return: the kernel still has its deadline.
     BeforeSignalReturn,
     /// The thread finds back by itself.
     LeftAlone,
 }
 
 /// Waiting for the end of a call.
-pub(super) struct Over<'a> {
+pub(super) struct Waiter<'a> {
+    /// The signal by which the thread announces the end.
     pub(super) announcer: i32,
     /// The program counter behind the announcement.
     pub(super) behind_announcement: u64,
-    pub(super) errand: &'a Errand,
+    pub(super) injection: &'a Injection,
     pub(super) signal_return: u64,
-    /// How long the thread is attended, if it is.
+    /// How long the thread is attended from system call to system call, if it is.
     pub(super) attendance: Option<Duration>,
 }
 
-impl Over<'_> {
+impl Waiter<'_> {
     /// Lets the thread go into the call and waits until that is over.
     ///
     /// # Errors
     /// The process has ended, or the call takes too long.
-    pub(super) fn wait_on(&self, tracee: &mut Tracee) -> Result<Ending, Failure> {
+    pub(super) fn wait_on(&self, tracee: &mut Tracee) -> Result<Completion, Failure> {
         let start = Instant::now();
-        self.go_on(tracee, start)?;
+        self.resume(tracee, start)?;
         loop {
             let patience = CALL_PATIENCE.saturating_sub(start.elapsed());
             match tracee.wait(patience)? {
                 Some(Stop::Signal(signal)) if signal == self.announcer => {
-                    if tracee.registers()?.rip == self.behind_announcement {
-                        return Ok(Ending::Announced);
+                    if tracee.registers()?.program_counter() == self.behind_announcement {
+                        return Ok(Completion::Announced);
                     }
                     tracee.resume(0)?;
                 }
@@ -53,38 +53,36 @@ impl Over<'_> {
                 Some(Stop::Signal(signal)) => tracee.resume(signal)?,
                 Some(Stop::SystemCall) => {
                     let registers = tracee.registers()?;
-                    if self.makes_first_signal_return(&registers) {
+                    if self.is_first_signal_return(&registers) {
                         // Not made: it would make the kernel forget its deadline. Put back before it, and stopped.
-                        let before = Registers { rip: self.signal_return, orig_rax: u64::MAX, ..registers };
-                        tracee.set_registers(&before)?;
+                        tracee.set_registers(&registers.moved_to(self.signal_return))?;
                         tracee.interrupt()?;
                         tracee.resume(0)?;
                     } else {
-                        self.go_on(tracee, start)?;
+                        self.resume(tracee, start)?;
                     }
                 }
                 Some(Stop::Interrupted) => {
-                    if tracee.registers()?.rip == self.signal_return {
-                        return Ok(Ending::BeforeSignalReturn);
+                    if tracee.registers()?.program_counter() == self.signal_return {
+                        return Ok(Completion::BeforeSignalReturn);
                     }
                     tracee.resume(0)?;
                 }
                 // Stopped by job control: detached, it stays so, and finds back when it is continued.
-                Some(Stop::Group) => return Ok(Ending::LeftAlone),
-                Some(Stop::Ended) => return Err(Failure::Refused(Refusal::Ended)),
-                None => return Err(Failure::Refused(Refusal::Unfinished { after: start.elapsed() })),
+                Some(Stop::Group) => return Ok(Completion::LeftAlone),
+                Some(Stop::Ended) => return Err(Refusal::Ended.into()),
+                None => return Err(Refusal::Unfinished { after: start.elapsed() }.into()),
             }
         }
     }
 
-    /// To its next system call while it is attended, else to the announcement.
-    fn go_on(&self, tracee: &Tracee, start: Instant) -> Result<(), Failure> {
+    /// Lets the thread run: to its next system call while it is attended, else to the announcement.
+    fn resume(&self, tracee: &Tracee, start: Instant) -> Result<(), Failure> {
         let attended = self.attendance.is_some_and(|attendance| start.elapsed() <= attendance);
         Ok(if attended { tracee.resume_to_system_call() } else { tracee.resume(0) }?)
     }
 
-    fn makes_first_signal_return(&self, registers: &Registers) -> bool {
-        registers.orig_rax as i64 == libc::SYS_rt_sigreturn
-            && registers.rsp == self.errand.chain.first_stack + 8
+    fn is_first_signal_return(&self, registers: &Registers) -> bool {
+        registers.makes_signal_return(self.injection.chain.first_stack + 8)
     }
 }

@@ -23,7 +23,7 @@ const HEADER: usize = 512;
 
 /// The form of the extended state in this machine's signal frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FrameFormat {
+pub(in crate::remote) struct FrameFormat {
     /// Bytes of the state (`xstate_size`), without the second magic word.
     bytes: u32,
     /// Features that frames hold (`xfeatures`).
@@ -32,11 +32,11 @@ pub(super) struct FrameFormat {
 
 /// A thread's state cannot be put into a signal frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unframeable;
+pub(in crate::remote) struct Unframeable;
 
 impl FrameFormat {
     /// The form on this machine; `None` when the kernel writes no extended state into frames.
-    pub(super) fn of_this_machine() -> Option<Self> {
+    pub(in crate::remote) fn of_this_machine() -> Option<Self> {
         static FORMAT: OnceLock<Option<FrameFormat>> = OnceLock::new();
         *FORMAT.get_or_init(read_from_own_frame)
     }
@@ -45,7 +45,7 @@ impl FrameFormat {
     ///
     /// # Errors
     /// The thread uses a feature that a frame on this machine does not hold by default (AMX tiles).
-    pub(super) fn fpstate(self, regset: &[u8]) -> Result<Vec<u8>, Unframeable> {
+    pub(in crate::remote) fn fpstate(self, regset: &[u8]) -> Result<Vec<u8>, Unframeable> {
         let size = self.bytes as usize;
         let in_use = regset
             .get(HEADER..HEADER + 8)

@@ -1,9 +1,9 @@
-//! The bytes that are written below a borrowed thread's stack: a chain of signal frames.
+//! The chain of signal frames that is written below a borrowed thread's stack.
 //!
 //! Each step of the chain is a function (or a bare system call) that returns, as any function does, to the address on
-//! top of the stack. There lies libc's own signal return code, and behind it a signal frame: so the kernel itself loads
-//! the registers of the next step, and at the end those that the thread was found with. Once started, the chain needs
-//! nobody: it is the same whether Unbloat lives or not.
+//! top of the stack. That address is libc's own signal return code, and a signal frame follows it: the kernel itself
+//! loads the registers of the next step, and at the end those that the thread was stopped with. Once started, the chain
+//! needs nobody: it runs the same whether Unbloat lives or not.
 //!
 //! ```text
 //!   rsp of the thread ─┐
@@ -20,14 +20,15 @@
 //! Layout: `struct ucontext` and `struct sigcontext_64`, `arch/x86/include/uapi/asm/ucontext.h` and `sigcontext.h`;
 //! read by `rt_sigreturn` and `restore_sigcontext`, `arch/x86/kernel/signal_64.c`.
 
-use nix::libc::user_regs_struct as Registers;
+use super::Registers;
+use nix::libc::user_regs_struct;
 
 /// Bytes of a `struct ucontext`, and the step from one link of the chain to the next: with its return address, and a
 /// multiple of 16.
 const UCONTEXT: usize = 304;
 const LINK: u64 = 320;
 /// Bytes below the stack pointer that the thread's own code may be using.
-pub(super) const RED_ZONE: u64 = 128;
+pub(in crate::remote) const RED_ZONE: u64 = 128;
 
 /// `UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS`: what the kernel sets for a 64-bit program.
 const FLAGS: u64 = 0b111;
@@ -40,43 +41,43 @@ const USER_SS: u64 = 0x2b;
 const KEEP_ALTERNATE_STACK: u32 = 0x7fff_fff0;
 
 /// Every signal; the kernel takes SIGKILL and SIGSTOP out itself.
-pub(super) const ALL_SIGNALS: u64 = u64::MAX;
+pub(in crate::remote) const ALL_SIGNALS: u64 = u64::MAX;
 
 /// One link of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
+pub(in crate::remote) struct Step {
     /// Where it starts: a function, or a system call instruction that is followed by a return.
-    pub(super) start: u64,
+    pub(in crate::remote) start: u64,
     /// rdi, rsi, rdx, r10 (for a system call) or rcx (for a function), r8, r9.
-    pub(super) arguments: [u64; 6],
+    pub(in crate::remote) arguments: [u64; 6],
     /// rax: the number, if it is a system call.
-    pub(super) rax: u64,
+    pub(in crate::remote) rax: u64,
     /// Signals that are blocked meanwhile.
-    pub(super) blocked: u64,
+    pub(in crate::remote) blocked: u64,
 }
 
 /// Bytes that a step's argument or the final registers point to.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Data {
+pub(in crate::remote) struct Data {
     bytes: Vec<u8>,
 }
 
 /// A chain that has been laid out for one thread.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(in crate::remote) struct Chain {
     /// Lowest address of what is written.
-    pub(super) base: u64,
+    pub(in crate::remote) base: u64,
     /// What is written there.
-    pub(super) bytes: Vec<u8>,
+    pub(in crate::remote) bytes: Vec<u8>,
     /// The stack pointer with which a signal return loads step 0.
-    pub(super) entry: u64,
+    pub(in crate::remote) entry: u64,
     /// The stack pointer of step 0.
-    pub(super) first_stack: u64,
+    pub(in crate::remote) first_stack: u64,
 }
 
 /// Where things will lie: known before the bytes are, since they contain addresses of each other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(in crate::remote) struct Place {
     state: u64,
     data: u64,
     entry: u64,
@@ -89,7 +90,7 @@ impl Data {
     const ROOM: u64 = 256;
 
     /// Adds bytes, and says at which offset they lie; `None` when there is no room left.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Option<u64> {
+    pub(in crate::remote) fn add(&mut self, bytes: &[u8]) -> Option<u64> {
         let at = self.bytes.len().next_multiple_of(16);
         (at + bytes.len() <= Self::ROOM as usize).then(|| {
             self.bytes.resize(at, 0);
@@ -101,7 +102,7 @@ impl Data {
 
 impl Place {
     /// Lays out a chain of `steps` steps and a state of `state_bytes` below the stack pointer `rsp`.
-    pub(super) fn below(rsp: u64, state_bytes: usize, steps: usize) -> Option<Self> {
+    pub(in crate::remote) fn below(rsp: u64, state_bytes: usize, steps: usize) -> Option<Self> {
         let end = rsp.checked_sub(RED_ZONE)?;
         let state = end.checked_sub(state_bytes as u64)? & !63;
         let data = state.checked_sub(Data::ROOM)?;
@@ -111,12 +112,12 @@ impl Place {
     }
 
     /// Lowest address of what will be written.
-    pub(super) fn base(self) -> u64 {
+    pub(in crate::remote) fn base(self) -> u64 {
         self.base
     }
 
     /// The address of data at an offset.
-    pub(super) fn data(self, offset: u64) -> u64 {
+    pub(in crate::remote) fn data(self, offset: u64) -> u64 {
         self.data + offset
     }
 
@@ -130,7 +131,7 @@ impl Chain {
     /// Builds the chain: `steps` one after the other, then the thread goes on with `last`, `mask` and `state`.
     ///
     /// `signal_return` is the address of code that makes the system call `rt_sigreturn`.
-    pub(super) fn build(
+    pub(in crate::remote) fn build(
         place: Place,
         steps: &[Step],
         data: &Data,
@@ -162,12 +163,12 @@ impl Chain {
 
 impl Step {
     /// The registers with which the step starts.
-    pub(super) fn registers(&self, stack: u64) -> Registers {
+    pub(in crate::remote) fn registers(&self, stack: u64) -> Registers {
         let [rdi, rsi, rdx, fourth, r8, r9] = self.arguments;
         // SAFETY: the structure consists of integers.
         #[allow(unsafe_code)]
-        let zero: Registers = unsafe { std::mem::zeroed() };
-        Registers {
+        let zero: user_regs_struct = unsafe { std::mem::zeroed() };
+        Registers(user_regs_struct {
             rdi,
             rsi,
             rdx,
@@ -182,12 +183,12 @@ impl Step {
             cs: USER_CS,
             ss: USER_SS,
             ..zero
-        }
+        })
     }
 }
 
 /// A `struct ucontext` as the kernel would write it.
-fn ucontext(r: &Registers, mask: u64, state: u64) -> [u8; UCONTEXT] {
+fn ucontext(Registers(r): &Registers, mask: u64, state: u64) -> [u8; UCONTEXT] {
     let mut bytes = [0; UCONTEXT];
     let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
     put(0, FLAGS);

@@ -1,27 +1,26 @@
-//! What is left of a thread's relative timeout.
+//! The remaining time of a thread's relative timeout.
 //!
 //! For some waits the kernel keeps the deadline in the thread, where nobody can read it, and forgets it at the first
-//! signal return. What is left is known from the kernel then (`nanosleep` writes it for the caller), or else from how
-//! long the thread has slept. The wait may end late by what that does not know; it never ends early.
+//! signal return. The remaining time is then taken from the kernel (`nanosleep` writes it for the caller), or else
+//! computed from how long the thread has slept. Where neither is exact the wait ends late, never early.
 
-use super::host::Failure;
-use super::refusal::Unfit;
+use super::arch::Registers;
+use super::refusal::{Failure, Unfit};
 use super::threads::{self, Blocked};
 use super::wait::{Resumption, Timeout, milliseconds_up};
 use crate::{LiveMemory, Memory, Pid};
-use nix::libc::user_regs_struct as Registers;
 use std::time::{Duration, Instant};
 
-/// What was left of a timeout at a moment.
+/// The remaining time of a timeout at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rest {
+pub(super) struct Remaining {
     timeout: Timeout,
     left: Duration,
     at: Instant,
 }
 
-impl Rest {
-    /// What is left for a blocked thread; `None` if the same arguments mean the same again. Ask before it is stopped.
+impl Remaining {
+    /// The remaining time of a blocked thread; `None` if the same arguments mean the same again. Ask before it is stopped.
     ///
     /// # Errors
     /// The kernel forgets the timeout when it interrupts the call, and does not say how long the thread has slept.
@@ -44,11 +43,11 @@ impl Rest {
         let at = Instant::now();
         let left = match slept.and_then(|slept| whole.checked_sub(slept)) {
             Some(left) => left,
-            // A thread that has been interrupted before has a rest that is shorter than this: late, never early.
+            // After an earlier interruption less than this remains: late, never early.
             None if kernel_knows => whole,
             None => return Err(Unfit::TimeoutUnknown.into()),
         };
-        Ok(Some(Rest { timeout, left, at }))
+        Ok(Some(Remaining { timeout, left, at }))
     }
 
     /// Takes over what the kernel has written for the caller when it interrupted the call.
@@ -60,7 +59,7 @@ impl Rest {
         }
     }
 
-    /// What is left now.
+    /// The remaining time now.
     fn now(&self) -> Duration {
         self.left.saturating_sub(self.at.elapsed())
     }
@@ -81,24 +80,12 @@ impl Rest {
     /// Puts what is left into the call's argument: itself, or the address of a `timespec` that holds it.
     pub(super) fn put_into(&self, registers: &mut Registers, timespec_at: Option<u64>) {
         match (self.timeout, timespec_at) {
-            (Timeout::Milliseconds(index), _) => *register(registers, index) = milliseconds_up(self.now()),
+            (Timeout::Milliseconds(index), _) => registers.set_argument(index, milliseconds_up(self.now())),
             (Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _), Some(address)) => {
-                *register(registers, index) = address;
+                registers.set_argument(index, address);
             }
             (Timeout::Timespec(_) | Timeout::TimespecWithRest(..), None) => {}
         }
-    }
-}
-
-fn register(registers: &mut Registers, index: usize) -> &mut u64 {
-    let r = registers;
-    match index {
-        0 => &mut r.rdi,
-        1 => &mut r.rsi,
-        2 => &mut r.rdx,
-        3 => &mut r.r10,
-        4 => &mut r.r8,
-        _ => &mut r.r9,
     }
 }
 

@@ -1,0 +1,141 @@
+//! The state of a stopped thread, saved before it is borrowed, and its way back into its system call.
+
+use super::arch::Registers;
+use super::call::Call;
+use super::host::Host;
+use super::refusal::{Failure, Unfit};
+use super::remaining::Remaining;
+use super::stack::Stack;
+use super::threads::{self, Blocked};
+use super::tracee::Tracee;
+use super::wait::{ERESTARTNOHAND, Interrupted, Resumption};
+use crate::Memory;
+
+/// Everything that a thread is given back.
+pub(super) struct Saved {
+    pub(super) registers: Registers,
+    /// How it left its system call.
+    interrupted: Interrupted,
+    /// Its signal mask.
+    pub(super) mask: u64,
+    /// Its extended state, as `ptrace` gives it.
+    pub(super) state: Vec<u8>,
+    pub(super) errno: i32,
+    pub(super) errno_address: u64,
+}
+
+impl Blocked {
+    /// How the stopped thread left its system call; `None` if it is not in it any more.
+    pub(super) fn still_there(&self, registers: &Registers) -> Option<Interrupted> {
+        let same = registers.system_call() == self.number_now
+            && registers.stack_pointer() == self.stack_pointer
+            && registers.program_counter() == self.program_counter
+            && registers.arguments() == self.call.arguments;
+        Interrupted::of(registers.result()).filter(|_| same)
+    }
+}
+
+impl Saved {
+    /// Looks at a stopped thread and saves its state.
+    ///
+    /// # Errors
+    /// It is not fit to be borrowed.
+    pub(super) fn of(
+        host: &Host<'_>,
+        tracee: &Tracee,
+        blocked: &Blocked,
+        call: &Call,
+    ) -> Result<Self, Failure> {
+        let registers = tracee.registers()?;
+        let mask = tracee.signal_mask()?;
+        let interrupted = blocked.still_there(&registers).ok_or(Unfit::Woke)?;
+        if interrupted == Interrupted::Eintr && !blocked.known.call.shows_interruption() {
+            return Err(Unfit::Woke.into());
+        }
+        check_code(host, blocked, &registers)?;
+        if tracee.has_shadow_stack() {
+            return Err(Unfit::ShadowStack.into());
+        }
+        let signals = threads::signals(host.pid, blocked.tid)?;
+        if signals.pending & !signals.blocked != 0 {
+            return Err(Unfit::SignalPending.into());
+        }
+        let state = tracee.extended_state()?;
+        check_stack(host, blocked, call, &registers)?;
+        let errno_address = registers.thread_pointer().wrapping_add_signed(host.gadgets.errno_offset);
+        let mut errno = [0; 4];
+        host.memory.read(errno_address, &mut errno)?;
+        let errno = i32::from_le_bytes(errno);
+        Ok(Saved { registers, interrupted, mask, state, errno, errno_address })
+    }
+}
+
+/// Checks that the thread waits in code that can take a call.
+fn check_code(host: &Host<'_>, blocked: &Blocked, registers: &Registers) -> Result<(), Unfit> {
+    let pc = registers.program_counter();
+    if !registers.is_native() || !host.is_behind_call(pc) {
+        return Err(Unfit::Not64Bit);
+    }
+    // The remaining time of a timeout may have to be put into an argument's register. The functions of libc have no use
+    // for those after the call; inline assembly of others may.
+    if blocked.known.resumption != Resumption::SameCall && !host.gadgets.text.contains(&pc) {
+        return Err(Unfit::TimedOutsideLibc);
+    }
+    Ok(())
+}
+
+/// Checks that the thread is in no signal handler and not inside of code that the caller forbids.
+fn check_stack(host: &Host<'_>, blocked: &Blocked, call: &Call, registers: &Registers) -> Result<(), Unfit> {
+    let main_thread = blocked.tid == host.pid.0;
+    let stack = Stack::of(
+        host.memory,
+        host.maps,
+        main_thread,
+        registers.stack_pointer(),
+        registers.thread_pointer(),
+    )?;
+    let returns: Vec<_> = host.gadgets.signal_returns.iter().map(|&at| at..at + 1).collect();
+    if stack.mentions(&returns) {
+        return Err(Unfit::InSignalHandler);
+    }
+    let pc = registers.program_counter();
+    if stack.mentions(&call.forbidden) || call.forbidden.iter().any(|code| code.contains(&pc)) {
+        return Err(Unfit::Checked("a thread waits inside of the allocator"));
+    }
+    Ok(())
+}
+
+impl Saved {
+    /// The registers with which the kernel sees a thread that was interrupted in its system call, and does itself what
+    /// belongs to that, also if a signal has come meanwhile. For a thread that has returned from a signal frame since:
+    /// the kernel makes the call again, with the remaining time of its timeout.
+    pub(super) fn way_back(
+        &self,
+        blocked: &Blocked,
+        remaining: Option<&Remaining>,
+        timespec_at: Option<u64>,
+    ) -> Registers {
+        let mut registers = self.registers;
+        registers.set_system_call(blocked.call.number);
+        if self.interrupted.has_kernel_deadline() || self.interrupted == Interrupted::Eintr {
+            registers.set_result(-ERESTARTNOHAND);
+        }
+        if let Some(remaining) = remaining {
+            remaining.put_into(&mut registers, timespec_at);
+        }
+        registers
+    }
+
+    /// The registers with which the chain ends if Unbloat is not there any more: at the system call instruction, to
+    /// make the call again.
+    pub(super) fn without_unbloat(
+        &self,
+        blocked: &Blocked,
+        remaining: Option<&Remaining>,
+        timespec_at: Option<u64>,
+    ) -> Registers {
+        let mut again = self.way_back(blocked, remaining, timespec_at).before_call(blocked.call.number);
+        again.set_system_call(self.registers.system_call());
+        again
+    }
+}
