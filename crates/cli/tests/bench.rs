@@ -6,7 +6,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use unbloat_load_servers::cable::{Every, Mischief, Server};
-use unbloat_store::{Kind, Reader, Recording, Writer};
+use unbloat_recording::Kind;
+use unbloat_store::{Reader, Writer, begin};
 
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unbloat")).arg("bench").args(arguments).output().unwrap()
@@ -211,7 +212,7 @@ fn a_recording_that_somebody_writes_is_added_to() {
     let server = Server::start(Mischief::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("live.unbloat");
-    let writer = Writer::create(&file, &Recording::begin(Kind::Record)).unwrap();
+    let writer = Writer::create(&file, &begin(Kind::Record)).unwrap();
     let output = bench(&[&["cable", &server.url(), "-o", file.to_str().unwrap()], &SMALL[..]].concat());
     sound(&output);
     writer.finish(1, "the test is over", None).unwrap();

@@ -4,7 +4,8 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use unbloat_store::{CategoryBytes, Counter, Kind, NewProcess, Recording, Sample, Writer};
+use unbloat_recording::{CategoryBytes, Counter, Kind, NewProcess, Sample};
+use unbloat_store::{Writer, begin};
 
 fn unbloat(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unbloat")).args(arguments).output().unwrap()
@@ -30,7 +31,7 @@ fn validate(document: &Value, schema: &str) {
 /// An hour of a process whose live memory and bloat move as the two functions of time (0 to 1) say, in MiB.
 fn made_up(directory: &Path, live: fn(f64) -> f64, bloat: fn(f64) -> f64) -> PathBuf {
     let path = directory.join("made-up.unbloat");
-    let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+    let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
     let mib = |value: f64| (value * 1_048_576.0) as u64;
     writer
         .batch(|batch| {

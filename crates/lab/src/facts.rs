@@ -5,7 +5,7 @@ use crate::result::RunResult;
 use crate::variant::Variant;
 use crate::{machine, proof, software};
 use std::collections::BTreeMap;
-use unbloat_store::RunId;
+use unbloat_recording::RunId;
 
 /// A fact that is not the same in all runs that are compared with each other.
 #[derive(Debug, Clone, PartialEq, Eq)]

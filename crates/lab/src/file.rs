@@ -13,8 +13,9 @@ use crate::variant::Variant;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use unbloat_recording::{Kind, Metric as Row, RunId, VariantId};
 use unbloat_store::reader::is_unfinished;
-use unbloat_store::{Kind, Metric as Row, Reader, Recording, RunId, VariantId, Writer};
+use unbloat_store::{Reader, Writer, begin};
 
 /// Names of facts in the table `provenance`.
 const PLAN: &str = "plan";
@@ -114,7 +115,7 @@ impl ExperimentFile {
         }
         let mut writer = match path.exists() {
             true => Writer::resume(path)?,
-            false => Writer::create(path, &Recording::begin(Kind::Experiment))?,
+            false => Writer::create(path, &begin(Kind::Experiment))?,
         };
         let mut stored = if is_there {
             Stored::read(path)?
@@ -158,7 +159,7 @@ impl ExperimentFile {
     /// Nanoseconds since the recording began.
     #[must_use]
     pub fn now_ns(&self) -> i64 {
-        self.writer.recording().elapsed_ns()
+        self.writer.elapsed_ns()
     }
 
     /// Begins a run, the `position`th of its block.
@@ -263,7 +264,7 @@ impl Stored {
     /// The file is not one.
     pub fn read(path: &Path) -> Result<Self> {
         let reader = Reader::open(path)?;
-        if reader.recording().kind != Kind::Experiment {
+        if reader.header().kind != Kind::Experiment {
             return Err(FileError::NotAnExperiment { path: shown(path) });
         }
         let text = plan_text(&reader)?;
@@ -338,7 +339,7 @@ fn discard_unfinished(path: &Path) -> Result<()> {
 /// Whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
 fn holds_a_plan(path: &Path) -> Result<bool> {
     let reader = Reader::open(path)?;
-    if reader.recording().kind != Kind::Experiment {
+    if reader.header().kind != Kind::Experiment {
         return Err(FileError::NotAnExperiment { path: shown(path) });
     }
     Ok(reader.provenance(None)?.iter().any(|(name, _)| name == PLAN))

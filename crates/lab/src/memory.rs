@@ -18,7 +18,8 @@ use unbloat_process::status::command;
 use unbloat_process::tree::Tree;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
 use unbloat_process::{Pid, Rollup};
-use unbloat_store::{CategoryBytes, NewProcess, ProcessId, RunId, Sample, Writer};
+use unbloat_recording::{CategoryBytes, NewProcess, ProcessId, RunId, Sample};
+use unbloat_store::Writer;
 
 /// Share of one core that sampling may take: half of the 1 % of a machine with two cores that the harness may.
 const BUDGET: f64 = 0.01;
@@ -115,7 +116,7 @@ impl TreeSamples {
     /// One look at the tree; its PSS in bytes.
     fn sample(&mut self) -> Result<u64, unbloat_store::Error> {
         let readings = read(self.members.now());
-        let now = self.writer.recording().elapsed_ns();
+        let now = self.writer.elapsed_ns();
         let TreeSamples { writer, run, known, .. } = self;
         writer.batch(|batch| {
             for (pid, memory) in &readings {
@@ -207,7 +208,7 @@ pub fn tree_cpu_s(root: Pid) -> f64 {
 /// The recording cannot be written. A process that cannot be inspected is left out.
 pub fn census(path: &Path, run: RunId, root: Pid) -> Result<Census, unbloat_store::Error> {
     let mut writer = Writer::join(path)?;
-    let now = writer.recording().elapsed_ns();
+    let now = writer.elapsed_ns();
     // A later run may have processes with the ids of an earlier one's.
     let known: BTreeMap<i32, ProcessId> = unbloat_store::Reader::open(path)?
         .processes()?

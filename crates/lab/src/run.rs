@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unbloat_process::Pid;
-use unbloat_store::RunId;
+use unbloat_recording::RunId;
 
 /// What all runs of an experiment have in common.
 #[derive(Debug)]

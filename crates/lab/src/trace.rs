@@ -4,7 +4,8 @@ use crate::file::{FileError, Stored};
 use crate::schedule::Slot;
 use std::collections::BTreeMap;
 use std::path::Path;
-use unbloat_store::{ProcessId, Reader, RunId};
+use unbloat_recording::{ProcessId, RunId};
+use unbloat_store::Reader;
 
 /// One run over time. Times are seconds since the load began: the server's start lies before 0.
 #[derive(Debug, Clone, PartialEq)]

@@ -168,7 +168,7 @@ mod tests {
         Stored {
             variants: plan.variants().unwrap(),
             plan,
-            runs: results.into_iter().map(|result| (unbloat_store::RunId(1), result)).collect(),
+            runs: results.into_iter().map(|result| (unbloat_recording::RunId(1), result)).collect(),
             looks: 1,
             environment: vec![],
             run_facts: BTreeMap::new(),

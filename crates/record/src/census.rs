@@ -7,7 +7,7 @@ use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
 use unbloat_heap::model::{Allocator, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
-use unbloat_store::{CategoryBytes, Counter, ProcessId};
+use unbloat_recording::{CategoryBytes, Counter, ProcessId};
 
 /// The numbers of a status page that are kept, by the name they have in the recording.
 const STATUS: [(&str, Word); 9] = [

@@ -2,7 +2,7 @@
 //! are written down where they are found.
 
 use std::time::{SystemTime, UNIX_EPOCH};
-use unbloat_store::rows::monotonic_ns;
+use unbloat_store::clock::monotonic_ns;
 
 /// A wall clock that is off by more than this from where it should be was stepped, or has drifted that far.
 const STEP_NS: i64 = 100_000_000;

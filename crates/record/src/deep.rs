@@ -13,7 +13,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use unbloat_process::watch::{ProcFs, Watched, ticks_per_second};
 use unbloat_process::{Error, Pid, Rollup};
-use unbloat_store::{ProcessId, Sample, rows::monotonic_ns};
+use unbloat_recording::{ProcessId, Sample};
+use unbloat_store::clock::monotonic_ns;
 
 /// Work to be done on all of these processes.
 #[derive(Debug)]

@@ -6,10 +6,10 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use unbloat_store::{
-    Batch, CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Result, Sample,
-    Writer,
+use unbloat_recording::{
+    CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample,
 };
+use unbloat_store::{Batch, Result, Writer};
 
 /// One thing to be written.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use crate::tree::{Member, Totals};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use unbloat_process::Pid;
-use unbloat_store::{Cost, ProcessId};
+use unbloat_recording::{Cost, ProcessId};
 
 /// What is known at this moment.
 #[derive(Debug, Clone, Default)]

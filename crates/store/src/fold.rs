@@ -68,7 +68,8 @@ pub(crate) fn has_table(db: &Connection) -> rusqlite::Result<bool> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::{Kind, NewProcess, ProcessEnd, ProcessId, Reader, Recording, Sample, Writer};
+    use crate::{Reader, Writer, begin};
+    use unbloat_recording::{Kind, NewProcess, Process, ProcessEnd, ProcessId, Sample};
 
     const SECOND_NS: i64 = 1_000_000_000;
 
@@ -131,7 +132,7 @@ mod tests {
     fn the_short_lived_are_counted_and_not_kept_for_ever() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("forks.unbloat");
-        let writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+        let writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
         let largest = record(writer, 7200, 2_000_000);
         assert!(largest < 2_000_000, "{largest}");
         let reader = Reader::open(&path).unwrap();
@@ -139,7 +140,7 @@ mod tests {
         let gone: u64 = folded.iter().map(|row| row.processes).sum();
         assert_eq!(processes.len() as u64 + gone, 1 + 7200 * 6);
         assert!(gone > 20_000, "{gone}");
-        let lives = |seconds: fn(&crate::Process) -> Option<f64>| -> f64 {
+        let lives = |seconds: fn(&Process) -> Option<f64>| -> f64 {
             processes.iter().filter_map(seconds).sum::<f64>()
         };
         let user_s = lives(|p| p.user_s) + folded.iter().map(|row| row.user_s).sum::<f64>();
@@ -161,7 +162,7 @@ mod tests {
     fn a_file_from_before_is_thinned_all_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("old.unbloat");
-        drop(Writer::create(&path, &Recording::begin(Kind::Record)).unwrap());
+        drop(Writer::create(&path, &begin(Kind::Record)).unwrap());
         rusqlite::Connection::open(&path).unwrap().execute_batch("DROP TABLE folded").unwrap();
         record(Writer::join(&path).unwrap(), 1200, 300_000);
         let reader = Reader::open(&path).unwrap();

@@ -1,13 +1,15 @@
-//! The recording file: one SQLite database with provenance, samples, marks, results.
+//! The recording file: one SQLite database with provenance, samples, marks, results. Maps the types of
+//! `unbloat-recording` to rows and back; no other crate knows SQL.
 //!
 //! Who writes: [`Writer::create`] makes a file and becomes its owner; [`Writer::join`] opens one that another process
 //! may be writing (`unbloat mark`, `unbloat bench -o FILE` on a running recording). Everything goes through
 //! [`Writer::batch`], one transaction a call:
 //!
 //! ```no_run
-//! use unbloat_store::{Kind, Recording, Sample, Writer, NewProcess};
+//! use unbloat_recording::{Kind, NewProcess, Sample};
+//! use unbloat_store::{Writer, begin};
 //! # fn main() -> unbloat_store::Result<()> {
-//! let mut writer = Writer::create("app.unbloat".as_ref(), &Recording::begin(Kind::Record))?;
+//! let mut writer = Writer::create("app.unbloat".as_ref(), &begin(Kind::Record))?;
 //! writer.batch(|batch| {
 //!     batch.provenance(None, "kernel", "6.1.0")?;
 //!     let puma = batch.process(&NewProcess { pid: 4711, command: "puma".into(), ..NewProcess::default() })?;
@@ -25,10 +27,10 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`rows`] | the rows as Rust sees them |
 //! | [`writer`] | making a file, writing batches, ending it |
 //! | [`reader`] | opening a file whoever wrote it, reading it back |
-//! | [`owner`] | whether the recorder of a file is still alive |
+//! | [`owner`] | telling whether the recorder of a file is still alive |
+//! | [`clock`] | the clocks that a recording counts by |
 //! | [`thin`] | keeping a long recording below a size |
 //! | `fold` | counting the processes of which nothing else is left |
 //! | [`error`] | what can be wrong with a file, with the next step |
@@ -36,22 +38,33 @@
 //! The schema is `schema.sql`, explained for users in `docs/reference/recording.md`. It is stable within a major
 //! version: columns and tables are added, never renamed or removed.
 
+pub mod clock;
 pub mod error;
 mod fold;
 pub mod owner;
 pub mod reader;
-pub mod rows;
 pub mod thin;
 pub mod writer;
 
 pub use error::{Error, Result};
 pub use reader::Reader;
-pub use rows::{
-    BlockId, CategoryBytes, CgroupMemory, Cost, Counter, Folded, Kind, Latency, Mark, Metric, NewProcess,
-    Process, ProcessEnd, ProcessId, Recording, Run, RunId, Sample, Step, StepId, TreeMemory, Variant,
-    VariantId,
-};
+use unbloat_recording::{Header, Kind};
 pub use writer::{Batch, Writer};
+
+/// The header of a recording that begins now and is written by this process.
+#[must_use]
+pub fn begin(kind: Kind) -> Header {
+    Header {
+        kind,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_wall_ns: clock::wall_ns(),
+        started_monotonic_ns: clock::monotonic_ns(),
+        owner: Some(owner::this_process()),
+        ended_ns: None,
+        end_reason: None,
+        exit_status: None,
+    }
+}
 
 /// `PRAGMA application_id` of a recording: the bytes `unbl`.
 pub const APPLICATION_ID: i32 = i32::from_be_bytes(*b"unbl");

@@ -1,35 +1,24 @@
-//! Whether the recorder of a file is still alive.
+//! Tells whether the process that writes a recording is still alive.
 //!
 //! A recording names its writer by pid, start time and boot: these three never name another process. No lock file is
 //! left behind by a writer that was killed, and a lock on the database itself would stand in the way of SQLite's own.
 
 use std::fs;
+use unbloat_process::{Pid, watch::ProcFs};
+use unbloat_recording::Owner;
 
-/// A process that writes to a recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    /// Its pid.
-    pub pid: i32,
-    /// Field 22 of its `/proc/PID/stat`: clock ticks since boot.
-    pub start_ticks: Option<u64>,
-    /// `/proc/sys/kernel/random/boot_id` of the boot it ran in.
-    pub boot_id: Option<String>,
+/// The calling process as an owner.
+#[must_use]
+pub fn this_process() -> Owner {
+    let pid = Pid::this();
+    Owner { pid: pid.0, start_ticks: start_ticks(pid), boot_id: boot_id() }
 }
 
-impl Owner {
-    /// The calling process.
-    #[must_use]
-    pub fn this() -> Self {
-        let pid = nix::unistd::getpid().as_raw();
-        Owner { pid, start_ticks: start_ticks(pid), boot_id: boot_id() }
-    }
-
-    /// Whether it still runs.
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
-        let same_boot = self.boot_id == boot_id();
-        same_boot && self.start_ticks.is_some() && start_ticks(self.pid) == self.start_ticks
-    }
+/// Tells whether an owner still runs.
+#[must_use]
+pub fn is_alive(owner: &Owner) -> bool {
+    let same_boot = owner.boot_id == boot_id();
+    same_boot && owner.start_ticks.is_some() && start_ticks(Pid(owner.pid)) == owner.start_ticks
 }
 
 fn boot_id() -> Option<String> {
@@ -37,14 +26,9 @@ fn boot_id() -> Option<String> {
 }
 
 /// `None` for a process that does not exist or is a zombie: it writes nothing any more.
-fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    // The name, field 2, may hold spaces and parentheses: count from its end on.
-    let mut fields = stat.rsplit_once(") ")?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    (!matches!(state, "Z" | "X")).then_some(())?;
-    fields.nth(18)?.parse().ok()
+fn start_ticks(pid: Pid) -> Option<u64> {
+    let stat = ProcFs::default().stat(pid).ok().filter(|stat| !stat.is_dead())?;
+    Some(stat.start_ticks)
 }
 
 #[cfg(test)]
@@ -53,9 +37,9 @@ mod tests {
 
     #[test]
     fn this_process_is_alive_and_another_with_its_pid_would_not_be() {
-        let this = Owner::this();
-        assert!(this.is_alive());
-        assert!(!Owner { start_ticks: Some(1), ..this.clone() }.is_alive());
-        assert!(!Owner { boot_id: Some("another".into()), ..this }.is_alive());
+        let this = this_process();
+        assert!(is_alive(&this));
+        assert!(!is_alive(&Owner { start_ticks: Some(1), ..this.clone() }));
+        assert!(!is_alive(&Owner { boot_id: Some("another".into()), ..this }));
     }
 }

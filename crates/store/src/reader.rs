@@ -1,21 +1,21 @@
 //! Opening a recording, whoever wrote it and whether or not it is still being written, and reading it back.
 
-use crate::owner::Owner;
-use crate::rows::{
-    CategoryBytes, CgroupMemory, Cost, Counter, Folded, Kind, Latency, Mark, Metric, Process, Recording, Run,
-    RunId, Sample, Step, TreeMemory, Variant,
-};
+use crate::owner::is_alive;
 use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION, fold};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use unbloat_recording::{
+    CategoryBytes, CgroupMemory, Cost, Counter, CpuSource, Folded, Header, Kind, Latency, Mark, Metric,
+    Owner, Process, ProcessId, Run, RunId, Sample, Step, StepId, TreeMemory, Variant, VariantId,
+};
 
 /// An open recording that can be read.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
     db: Connection,
-    recording: Recording,
+    header: Header,
 }
 
 impl Reader {
@@ -28,8 +28,8 @@ impl Reader {
             return Err(Error::Missing { path: path.to_owned() });
         }
         let db = connect(path)?;
-        let recording = recording(path, &db)?;
-        Ok(Reader { path: path.to_owned(), db, recording })
+        let header = header(path, &db)?;
+        Ok(Reader { path: path.to_owned(), db, header })
     }
 
     /// The file.
@@ -40,15 +40,15 @@ impl Reader {
 
     /// What the file says about itself.
     #[must_use]
-    pub fn recording(&self) -> &Recording {
-        &self.recording
+    pub fn header(&self) -> &Header {
+        &self.header
     }
 
     /// The process that is writing it now, if any.
     #[must_use]
     pub fn live_owner(&self) -> Option<&Owner> {
-        let owner = self.recording.owner.as_ref()?;
-        (self.recording.ended_ns.is_none() && owner.is_alive()).then_some(owner)
+        let owner = self.header.owner.as_ref()?;
+        (self.header.ended_ns.is_none() && is_alive(owner)).then_some(owner)
     }
 
     /// Facts about where the figures come from: of one run, or with `None` of the whole file.
@@ -56,9 +56,11 @@ impl Reader {
     /// # Errors
     /// The file cannot be read; so for every method below.
     pub fn provenance(&self, run: Option<RunId>) -> Result<Vec<(String, String)>> {
-        self.rows("SELECT name, value FROM provenance WHERE run IS ? ORDER BY rowid", [run], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        self.rows(
+            "SELECT name, value FROM provenance WHERE run IS ? ORDER BY rowid",
+            [run.map(|run| run.0)],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
     }
 
     /// All processes, in the order they were seen.
@@ -67,11 +69,11 @@ impl Reader {
                    exit_status, user_s, system_s, cpu_source, peak_rss_bytes, runtime, note FROM process ORDER BY id";
         self.rows(sql, [], |row| {
             Ok(Process {
-                id: row.get(0)?,
-                run: row.get(1)?,
+                id: ProcessId(row.get(0)?),
+                run: id(row, 1, RunId)?,
                 pid: row.get(2)?,
                 start_ticks: unsigned(row, 3)?,
-                parent: row.get(4)?,
+                parent: id(row, 4, ProcessId)?,
                 command: row.get(5)?,
                 first_seen_ns: row.get(6)?,
                 last_seen_ns: row.get(7)?,
@@ -79,7 +81,7 @@ impl Reader {
                 exit_status: row.get(9)?,
                 user_s: row.get(10)?,
                 system_s: row.get(11)?,
-                cpu_source: row.get(12)?,
+                cpu_source: row.get::<_, Option<String>>(12)?.and_then(|name| CpuSource::named(&name)),
                 peak_rss_bytes: unsigned(row, 13)?,
                 runtime: row.get(14)?,
                 note: row.get(15)?,
@@ -106,7 +108,7 @@ impl Reader {
         self.rows(sql, [], |row| {
             Ok(Sample {
                 time_ns: row.get(0)?,
-                process: row.get(1)?,
+                process: ProcessId(row.get(1)?),
                 rss_bytes: unsigned(row, 2)?,
                 pss_bytes: unsigned(row, 3)?,
                 uss_bytes: unsigned(row, 4)?,
@@ -141,7 +143,7 @@ impl Reader {
         self.rows("SELECT time_ns, process, category, bytes, proportional_bytes FROM census ORDER BY time_ns, rowid", [], |row| {
             Ok(CategoryBytes {
                 time_ns: row.get(0)?,
-                process: row.get(1)?,
+                process: ProcessId(row.get(1)?),
                 category: row.get(2)?,
                 bytes: unsigned(row, 3)?.unwrap_or(0),
                 proportional_bytes: unsigned(row, 4)?,
@@ -154,7 +156,7 @@ impl Reader {
         self.rows("SELECT time_ns, process, name, value FROM counter ORDER BY time_ns, rowid", [], |row| {
             Ok(Counter {
                 time_ns: row.get(0)?,
-                process: row.get(1)?,
+                process: ProcessId(row.get(1)?),
                 name: row.get(2)?,
                 value: unsigned(row, 3)?.unwrap_or(0),
             })
@@ -164,7 +166,7 @@ impl Reader {
     /// All marks in the order of time.
     pub fn marks(&self) -> Result<Vec<Mark>> {
         self.rows("SELECT time_ns, name, run FROM mark ORDER BY time_ns, rowid", [], |row| {
-            Ok(Mark { time_ns: row.get(0)?, name: row.get(1)?, run: row.get(2)? })
+            Ok(Mark { time_ns: row.get(0)?, name: row.get(1)?, run: id(row, 2, RunId)? })
         })
     }
 
@@ -208,7 +210,7 @@ impl Reader {
     /// The variants of an experiment.
     pub fn variants(&self) -> Result<Vec<Variant>> {
         self.rows("SELECT id, name, settings FROM variant ORDER BY id", [], |row| {
-            Ok(Variant { id: row.get(0)?, name: row.get(1)?, settings: row.get(2)? })
+            Ok(Variant { id: VariantId(row.get(0)?), name: row.get(1)?, settings: row.get(2)? })
         })
     }
 
@@ -218,8 +220,8 @@ impl Reader {
                    FROM run LEFT JOIN block ON block.id = run.block ORDER BY run.id";
         self.rows(sql, [], |row| {
             Ok(Run {
-                id: row.get(0)?,
-                variant: row.get(1)?,
+                id: RunId(row.get(0)?),
+                variant: id(row, 1, VariantId)?,
                 block: row.get(2)?,
                 position: row.get(3)?,
                 started_ns: row.get(4)?,
@@ -234,8 +236,8 @@ impl Reader {
         let sql = "SELECT id, run, name, started_ns, ended_ns, parameters FROM step ORDER BY id";
         self.rows(sql, [], |row| {
             Ok(Step {
-                id: row.get(0)?,
-                run: row.get(1)?,
+                id: StepId(row.get(0)?),
+                run: id(row, 1, RunId)?,
                 name: row.get(2)?,
                 started_ns: row.get(3)?,
                 ended_ns: row.get(4)?,
@@ -248,7 +250,7 @@ impl Reader {
     pub fn latencies(&self) -> Result<Vec<Latency>> {
         self.rows("SELECT step, kind, count, histogram FROM latency ORDER BY rowid", [], |row| {
             Ok(Latency {
-                step: row.get(0)?,
+                step: StepId(row.get(0)?),
                 kind: row.get(1)?,
                 count: unsigned(row, 2)?.unwrap_or(0),
                 histogram: row.get(3)?,
@@ -260,8 +262,8 @@ impl Reader {
     pub fn metrics(&self) -> Result<Vec<Metric>> {
         self.rows("SELECT run, step, name, value, unit FROM metric ORDER BY rowid", [], |row| {
             Ok(Metric {
-                run: row.get(0)?,
-                step: row.get(1)?,
+                run: id(row, 0, RunId)?,
+                step: id(row, 1, StepId)?,
                 name: row.get(2)?,
                 value: row.get(3)?,
                 unit: row.get(4)?,
@@ -356,7 +358,7 @@ pub(crate) fn check(path: &Path, db: &Connection) -> Result<()> {
     }
 }
 
-pub(crate) fn recording(path: &Path, db: &Connection) -> Result<Recording> {
+pub(crate) fn header(path: &Path, db: &Connection) -> Result<Header> {
     let sql = "SELECT kind, tool_version, started_wall_ns, started_monotonic_ns, boot_id, writer_pid, \
                writer_start_ticks, ended_ns, end_reason, exit_status FROM recording";
     db.query_row(sql, [], |row| {
@@ -365,8 +367,8 @@ pub(crate) fn recording(path: &Path, db: &Connection) -> Result<Recording> {
             Some(pid) => Some(Owner { pid, boot_id: row.get(4)?, start_ticks: unsigned(row, 6)? }),
             None => None,
         };
-        Ok(Recording {
-            kind: Kind::ALL.iter().find(|(_, name)| *name == kind).map_or(Kind::Record, |&(kind, _)| kind),
+        Ok(Header {
+            kind: Kind::named(&kind).unwrap_or(Kind::Record),
             tool_version: row.get(1)?,
             started_wall_ns: row.get(2)?,
             started_monotonic_ns: row.get(3)?,
@@ -387,4 +389,8 @@ pub(crate) fn recording(path: &Path, db: &Connection) -> Result<Recording> {
 /// A column that is never negative; what is, is of another program's making and not known.
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
     Ok(row.get::<_, Option<i64>>(column)?.and_then(|value| u64::try_from(value).ok()))
+}
+
+fn id<T>(row: &Row<'_>, column: usize, of: fn(i64) -> T) -> rusqlite::Result<Option<T>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(of))
 }

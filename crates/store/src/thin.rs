@@ -275,8 +275,9 @@ fn worth_keeping(looks: &[Look], bucket_ns: i64) -> BTreeSet<i64> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::print_stdout)]
     use super::ROWS_A_STEP;
-    use crate::{
-        CategoryBytes, CgroupMemory, Cost, Kind, NewProcess, ProcessId, Reader, Recording, Sample, Writer,
+    use crate::{Reader, Writer, begin};
+    use unbloat_recording::{
+        CategoryBytes, CgroupMemory, Cost, Counter, Kind, NewProcess, ProcessId, Sample,
     };
 
     const LOOK_NS: i64 = 100_000_000;
@@ -311,7 +312,7 @@ mod tests {
     fn record_and_check(looks: i64, limit: u64, rows_a_step: i64) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("long.unbloat");
-        let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+        let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
         writer.thinner.rows_a_step = rows_a_step;
         let workers = (1..=PROCESSES as i32).map(|pid| NewProcess { pid, ..NewProcess::default() });
         writer
@@ -374,7 +375,7 @@ mod tests {
     fn censuses_are_thinned_with_their_counters() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("census.unbloat");
-        let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+        let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
         let puma = writer.batch(|b| b.process(&NewProcess { pid: 1, ..NewProcess::default() })).unwrap();
         for time_ns in (0..6000).map(|n| n * 10_000_000_000) {
             writer
@@ -391,7 +392,7 @@ mod tests {
                         })?;
                     }
                     let name = "gc_count".to_owned();
-                    batch.counter(&crate::Counter { time_ns, process: puma, name, value: 3 })
+                    batch.counter(&Counter { time_ns, process: puma, name, value: 3 })
                 })
                 .unwrap();
             writer.keep_below(300_000).unwrap();

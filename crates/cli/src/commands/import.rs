@@ -3,7 +3,8 @@
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
-use unbloat_store::{Kind, NewProcess, Recording, Sample, Writer};
+use unbloat_recording::{Header, Kind, NewProcess, Sample};
+use unbloat_store::{Writer, begin};
 
 /// Options of `unbloat import`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         std::fs::read_to_string(&args.log).with_context(|| format!("cannot read {}", args.log.display()))?;
     let lines = parse(&text, &args.log)?;
     let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("unbloat"));
-    let mut writer = Writer::create(&path, &Recording { owner: None, ..Recording::begin(Kind::Import) })?;
+    let mut writer = Writer::create(&path, &Header { owner: None, ..begin(Kind::Import) })?;
     let end = lines.last().map_or(0, |line| nanoseconds(line.time_s));
     writer.batch(|batch| {
         batch.provenance(None, "command", &format!("psrecord {}", args.log.display()))?;

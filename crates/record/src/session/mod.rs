@@ -32,7 +32,8 @@ use unbloat_process::keeper::{Hearing, Keeper, Report};
 use unbloat_process::signal::{self, Requests};
 use unbloat_process::watch::ProcFs;
 use unbloat_process::{Error as ProcessError, Pid};
-use unbloat_store::{CgroupMemory, Writer, rows::monotonic_ns};
+use unbloat_recording::CgroupMemory;
+use unbloat_store::{Writer, clock::monotonic_ns};
 
 /// How much time may lie between a sample and its arrival in the file.
 const FLUSH: Duration = Duration::from_millis(250);
@@ -101,8 +102,8 @@ impl Session {
         options: &Options,
     ) -> Result<Self> {
         let proc = ProcFs::default();
-        let started_ns = writer.recording().started_monotonic_ns;
-        let started = Moment { monotonic_ns: started_ns, wall_ns: writer.recording().started_wall_ns };
+        let started_ns = writer.header().started_monotonic_ns;
+        let started = Moment { monotonic_ns: started_ns, wall_ns: writer.header().started_wall_ns };
         let first = writer.next_process()?;
         let keeper_pid = supervision.keeper_pid();
         let births = Births::new(proc.clone(), keeper_pid, roots, connector).map_err(Error::Start)?;

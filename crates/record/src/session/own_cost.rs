@@ -7,7 +7,7 @@ use crate::schedule::Schedule;
 use crate::tree::Tree;
 use unbloat_process::Pid;
 use unbloat_process::watch::ProcFs;
-use unbloat_store::Cost;
+use unbloat_recording::Cost;
 
 #[derive(Debug)]
 pub(super) struct OwnCost {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use unbloat_process::Pid;
 use unbloat_process::keeper;
 use unbloat_process::stat::Stat;
-use unbloat_store::{ProcessEnd, Sample};
+use unbloat_recording::{CpuSource, ProcessEnd, Sample};
 
 /// How long to wait for the word of the keeper and of the kernel on a process that has gone, in nanoseconds. Both come
 /// within milliseconds; on a machine that has no time for them, not at once.
@@ -36,11 +36,11 @@ pub(super) struct Ending {
 pub(super) struct Used {
     user: u64,
     system: u64,
-    source: &'static str,
+    source: CpuSource,
 }
 
 impl Used {
-    pub(super) fn exact(stat: &Stat, source: &'static str) -> Self {
+    pub(super) fn exact(stat: &Stat, source: CpuSource) -> Self {
         Used { user: stat.user_ticks, system: stat.system_ticks, source }
     }
 }
@@ -55,7 +55,7 @@ pub(super) struct Early {
 impl Ending {
     /// What is known of its CPU so far.
     fn used(&self) -> Option<Used> {
-        self.used.or_else(|| self.member.last.as_ref().map(|last| Used::exact(last, "sample")))
+        self.used.or_else(|| self.member.last.as_ref().map(|last| Used::exact(last, CpuSource::Sample)))
     }
 
     pub(super) fn cpu_ticks(&self) -> u64 {
@@ -63,12 +63,13 @@ impl Ending {
     }
 
     fn is_reaped_by_keeper(&self) -> bool {
-        self.used.is_some_and(|used| used.source == "wait")
+        self.used.is_some_and(|used| used.source == CpuSource::Wait)
     }
 
     fn hear_keeper(&mut self, ended: &keeper::Ended) {
         self.status = Some(ended.status);
-        self.used = Some(Used { user: ended.user_ticks, system: ended.system_ticks, source: "wait" });
+        self.used =
+            Some(Used { user: ended.user_ticks, system: ended.system_ticks, source: CpuSource::Wait });
         if let Some(last) = &mut self.member.last {
             last.children_user_ticks = ended.children_user_ticks;
             last.children_system_ticks = ended.children_system_ticks;
@@ -115,14 +116,14 @@ impl Tree {
         (ending.heard, ending.at_ns) = (true, ending.at_ns.min(at_ns));
         ending.status = ending.status.or(status);
         if let Some(stat) = stat.filter(|_| !ending.is_reaped_by_keeper()) {
-            ending.used = Some(Used::exact(&stat, "exit"));
+            ending.used = Some(Used::exact(&stat, CpuSource::Exit));
         }
     }
 
     pub(super) fn leave(&mut self, pid: Pid, at_ns: i64, status: Option<i64>, dead: Option<Stat>) {
         let Some(mut member) = self.members.remove(&pid) else { return };
         self.births.ended(pid, member.start_ticks(), dead.is_some());
-        let used = dead.as_ref().map(|stat| Used::exact(stat, "exit"));
+        let used = dead.as_ref().map(|stat| Used::exact(stat, CpuSource::Exit));
         if let Some(stat) = &dead {
             member.parent = stat.parent;
             member.last = dead;
@@ -259,7 +260,7 @@ fn share_out(endings: &mut [Ending], parent: Pid, (mut user, mut system): (u64, 
     for child in endings.iter_mut().filter(|ending| ending.member.parent == parent && ending.used.is_none()) {
         let (seen_user, seen_system) = seen(child);
         let (user, system) = (seen_user + user / unknown, seen_system + system / unknown);
-        child.used = Some(Used { user, system, source: "parent" });
+        child.used = Some(Used { user, system, source: CpuSource::Parent });
     }
     exact
 }

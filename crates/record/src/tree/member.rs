@@ -4,7 +4,7 @@ use crate::ops::Op;
 use unbloat_process::Pid;
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::Watched;
-use unbloat_store::{ProcessId, Sample};
+use unbloat_recording::{ProcessId, Sample};
 
 #[derive(Debug)]
 pub(crate) struct Member {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
 use unbloat_process::{Error, Pid};
-use unbloat_store::{NewProcess, ProcessId};
+use unbloat_recording::{NewProcess, ProcessId};
 use unheard::Unheard;
 
 /// File descriptors left for everything but watching.

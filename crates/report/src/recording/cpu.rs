@@ -3,7 +3,7 @@
 
 use super::series::Loaded;
 use std::collections::{BTreeMap, BTreeSet};
-use unbloat_store::{Folded, ProcessId};
+use unbloat_recording::{Folded, ProcessId};
 
 /// The span of a row of `folded`.
 const MINUTE_NS: f64 = 60e9;
@@ -25,7 +25,7 @@ impl<'a> CpuSum<'a> {
         let first = loaded.samples.first().map_or(0, |sample| sample.time_ns);
         let all_born = loaded.fact("recorded") == Some("a command");
         let older = loaded.processes.iter().filter(|process| !all_born && process.first_seen_ns <= first);
-        let ending = |process: &unbloat_store::Process| {
+        let ending = |process: &unbloat_recording::Process| {
             Some((process.ended_ns?, process.id, process.user_s? + process.system_s?))
         };
         let mut endings: Vec<_> = loaded.processes.iter().filter_map(ending).collect();
@@ -64,13 +64,14 @@ impl<'a> CpuSum<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use unbloat_store::{Kind, NewProcess, ProcessEnd, Reader, Recording, Sample, Writer};
+    use unbloat_recording::{Kind, NewProcess, ProcessEnd, Sample};
+    use unbloat_store::{Reader, Writer, begin};
 
     #[test]
     fn the_cpu_of_those_that_nobody_saw_counts() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.unbloat");
-        let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+        let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
         let second = 1_000_000_000;
         writer
             .batch(|batch| {

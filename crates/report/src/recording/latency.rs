@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_load::Summary;
-use unbloat_store::{Reader, Result, Step, StepId};
+use unbloat_recording::{Step, StepId};
+use unbloat_store::{Reader, Result};
 
 /// A distribution of times.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +30,7 @@ pub struct Distribution {
 pub fn read(reader: &Reader) -> Result<Vec<Distribution>> {
     let steps = reader.steps()?.into_iter().filter(|step| step.run.is_none());
     let steps: BTreeMap<StepId, Step> = steps.map(|step| (step.id, step)).collect();
-    let distribution = |row: unbloat_store::Latency| {
+    let distribution = |row: unbloat_recording::Latency| {
         let step = steps.get(&row.step)?;
         Some(Distribution {
             step: step.name.clone(),

@@ -117,7 +117,7 @@ fn one(loaded: &Loaded) -> Value {
         loaded.marks.iter().map(|mark| json!({"time_s": seconds(mark.time_ns), "name": mark.name})).collect();
     json!({
         "name": loaded.name,
-        "started_wall_ns": loaded.recording.started_wall_ns,
+        "started_wall_ns": loaded.header.started_wall_ns,
         "duration_s": loaded.duration_s(),
         "looks": looks,
         "census": census,

@@ -6,7 +6,7 @@ use crate::chart::scale::Unit;
 use crate::chart::{Chart, Color, Panel, Series, Shape, VerticalMark};
 use std::time::Duration;
 use unbloat_heap::Iec;
-use unbloat_store::Process;
+use unbloat_recording::Process;
 
 /// What memory is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ fn single(loaded: &Loaded, by: By) -> Chart {
 }
 
 fn subtitle(loaded: &Loaded, total: &[(f64, f64)], kind: &str) -> String {
-    let mut facts = vec![humantime_date(loaded.recording.started_wall_ns)];
+    let mut facts = vec![humantime_date(loaded.header.started_wall_ns)];
     facts.push(clock(Duration::from_secs_f64(loaded.duration_s().max(0.0))));
     if let Some(most) = total.iter().map(|&(_, y)| y).reduce(f64::max) {
         facts.push(format!("at most {} {kind}", Iec(most as u64)));

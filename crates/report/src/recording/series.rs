@@ -4,7 +4,8 @@ use super::cpu::CpuSum;
 use super::latency::{self, Distribution};
 use crate::segment::Segment;
 use std::collections::{BTreeMap, BTreeSet};
-use unbloat_store::{Folded, Mark, Process, ProcessId, Reader, Recording, Result, Sample};
+use unbloat_recording::{Folded, Header, Mark, Process, ProcessId, Sample};
+use unbloat_store::{Reader, Result};
 
 /// A recording in memory.
 #[derive(Debug, Clone)]
@@ -12,7 +13,7 @@ pub struct Loaded {
     /// What it is called in a legend: the file's name without its ending.
     pub name: String,
     /// What the file says about itself.
-    pub recording: Recording,
+    pub header: Header,
     /// Facts about where the figures come from.
     pub provenance: Vec<(String, String)>,
     /// The processes.
@@ -80,7 +81,7 @@ impl Loaded {
             |map: BTreeMap<i64, _>| map.into_iter().map(|(ns, sums)| (seconds(ns), sums)).collect();
         Ok(Loaded {
             name: reader.path().file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-            recording: reader.recording().clone(),
+            header: reader.header().clone(),
             provenance: reader.provenance(None)?,
             processes: reader.processes()?,
             folded: reader.folded()?,
@@ -103,7 +104,7 @@ impl Loaded {
     #[must_use]
     pub fn duration_s(&self) -> f64 {
         let last = self.samples.last().map_or(0, |sample| sample.time_ns);
-        seconds(self.recording.ended_ns.unwrap_or(last))
+        seconds(self.header.ended_ns.unwrap_or(last))
     }
 
     /// The tree at each look.

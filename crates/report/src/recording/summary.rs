@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use unbloat_heap::Iec;
-use unbloat_store::{Cost, Process};
+use unbloat_recording::{Cost, Process};
 
 /// Processes that are listed; the others are counted.
 const LISTED: usize = 20;
@@ -59,15 +59,15 @@ pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &
 
 fn when(loaded: &Loaded, writing: Option<i32>) -> String {
     let mut facts = vec![
-        humantime_date(loaded.recording.started_wall_ns),
+        humantime_date(loaded.header.started_wall_ns),
         clock(Duration::from_secs_f64(loaded.duration_s().max(0.0))),
     ];
-    facts.push(match (writing, &loaded.recording.end_reason) {
+    facts.push(match (writing, &loaded.header.end_reason) {
         (Some(pid), _) => format!("being recorded by process {pid}"),
         (None, Some(reason)) => format!("ended because {reason}"),
         (None, None) => "cut short: the recorder was killed".to_owned(),
     });
-    facts.extend(loaded.recording.exit_status.map(|status| format!("exit status {status}")));
+    facts.extend(loaded.header.exit_status.map(|status| format!("exit status {status}")));
     facts.join(" · ")
 }
 
@@ -166,11 +166,11 @@ pub fn json(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>) -> Value
     json!({
         "schema": 1,
         "name": loaded.name,
-        "kind": loaded.recording.kind,
-        "started_wall_ns": loaded.recording.started_wall_ns,
+        "kind": loaded.header.kind,
+        "started_wall_ns": loaded.header.started_wall_ns,
         "duration_s": loaded.duration_s(),
-        "end_reason": loaded.recording.end_reason,
-        "exit_status": loaded.recording.exit_status,
+        "end_reason": loaded.header.end_reason,
+        "exit_status": loaded.header.exit_status,
         "writing_pid": writing,
         "provenance": loaded.provenance.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>(),
         "memory": {

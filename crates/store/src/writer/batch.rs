@@ -2,10 +2,10 @@
 //!
 //! What a recorder sees is written in `observed`, what experiments and load drivers come to in `experiment`.
 
-use crate::owner::Owner;
-use crate::{Error, Result, RunId};
+use crate::{Error, Result};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
 use std::path::Path;
+use unbloat_recording::{Owner, RunId};
 
 /// SQLite's integers are signed; what does not fit is not something this tool measures.
 pub(super) fn integer(value: u64) -> i64 {
@@ -72,14 +72,20 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// The file cannot be written: so for every method of a batch.
     pub fn provenance(&self, run: Option<RunId>, name: &str, value: &str) -> Result<()> {
-        self.insert("INSERT INTO provenance (run, name, value) VALUES (?, ?, ?)", &[&run, &name, &value])
-            .map(drop)
+        self.insert(
+            "INSERT INTO provenance (run, name, value) VALUES (?, ?, ?)",
+            &[&run.map(|run| run.0), &name, &value],
+        )
+        .map(drop)
     }
 
     /// Marks a moment: a deploy, a step of a load.
     pub fn mark(&self, time_ns: i64, name: &str, run: Option<RunId>) -> Result<()> {
-        self.insert("INSERT INTO mark (time_ns, name, run) VALUES (?, ?, ?)", &[&time_ns, &name, &run])
-            .map(drop)
+        self.insert(
+            "INSERT INTO mark (time_ns, name, run) VALUES (?, ?, ?)",
+            &[&time_ns, &name, &run.map(|run| run.0)],
+        )
+        .map(drop)
     }
 
     /// The one number that a query is for.

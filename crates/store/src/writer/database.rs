@@ -5,10 +5,11 @@
 //! after a power failure the last batches may be missing, the file is whole.
 
 use super::batch::integer;
-use crate::{APPLICATION_ID, Error, Reader, Recording, Result, SCHEMA_VERSION};
+use crate::{APPLICATION_ID, Error, Reader, Result, SCHEMA_VERSION};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
+use unbloat_recording::Header;
 
 /// Pages of WAL after which it is copied into the database: small, so that a reader of a killed recording has
 /// little to replay, and that a full disk leaves little behind outside of the database.
@@ -21,7 +22,7 @@ const BUSY: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// The file exists (and then: whether it is being written, or is no recording), or cannot be made.
-pub(super) fn make(path: &Path, recording: &Recording) -> Result<Connection> {
+pub(super) fn make(path: &Path, header: &Header) -> Result<Connection> {
     // Making it exclusively lets exactly one of two recorders that start together have it.
     match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(_) => {}
@@ -29,7 +30,7 @@ pub(super) fn make(path: &Path, recording: &Recording) -> Result<Connection> {
         Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "make", source }),
     }
     let mut db = open(path)?;
-    lay_out(&mut db, recording).map_err(|e| {
+    lay_out(&mut db, header).map_err(|e| {
         // Half a file is of no use to anyone.
         let _ = std::fs::remove_file(path);
         Error::sqlite(path, "make", e)
@@ -67,19 +68,19 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
     open().map_err(|e| Error::sqlite(path, "open", e))
 }
 
-fn lay_out(db: &mut Connection, recording: &Recording) -> rusqlite::Result<()> {
+fn lay_out(db: &mut Connection, header: &Header) -> rusqlite::Result<()> {
     db.execute_batch(&format!("PRAGMA journal_mode = WAL; PRAGMA application_id = {APPLICATION_ID};"))?;
-    let owner = recording.owner.as_ref();
+    let owner = header.owner.as_ref();
     let transaction = db.transaction()?;
     transaction.execute_batch(include_str!("../schema.sql"))?;
     transaction.execute(
         "INSERT INTO recording (id, kind, tool_version, started_wall_ns, started_monotonic_ns, boot_id, \
          writer_pid, writer_start_ticks) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
         (
-            recording.kind.name(),
-            &recording.tool_version,
-            recording.started_wall_ns,
-            recording.started_monotonic_ns,
+            header.kind.name(),
+            &header.tool_version,
+            header.started_wall_ns,
+            header.started_monotonic_ns,
             owner.and_then(|o| o.boot_id.as_ref()),
             owner.map(|o| o.pid),
             owner.and_then(|o| o.start_ticks).map(integer),

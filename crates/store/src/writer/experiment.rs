@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, integer};
 use crate::Result;
-use crate::rows::{BlockId, Latency, Metric, RunId, StepId, VariantId};
+use unbloat_recording::{BlockId, Latency, Metric, RunId, StepId, VariantId};
 
 impl Batch<'_> {
     /// Adds a variant, or finds the one of that name. `settings` is JSON.
@@ -29,35 +29,40 @@ impl Batch<'_> {
     ) -> Result<RunId> {
         self.insert(
             "INSERT INTO run (variant, block, position, started_ns) VALUES (?, ?, ?, ?)",
-            &[&variant, &block.map(|(id, _)| id), &block.map(|(_, position)| position), &started_ns],
+            &[
+                &variant.map(|id| id.0),
+                &block.map(|(id, _)| id.0),
+                &block.map(|(_, position)| position),
+                &started_ns,
+            ],
         )
         .map(RunId)
     }
 
     /// Ends a run. `outcome` is `done` or what went wrong.
     pub fn run_ended(&self, run: RunId, ended_ns: i64, outcome: &str) -> Result<()> {
-        self.update("UPDATE run SET ended_ns = ?, outcome = ? WHERE id = ?", &[&ended_ns, &outcome, &run])
+        self.update("UPDATE run SET ended_ns = ?, outcome = ? WHERE id = ?", &[&ended_ns, &outcome, &run.0])
     }
 
     /// Begins a step of a load. `parameters` is JSON.
     pub fn step(&self, run: Option<RunId>, name: &str, started_ns: i64, parameters: &str) -> Result<StepId> {
         self.insert(
             "INSERT INTO step (run, name, started_ns, parameters) VALUES (?, ?, ?, ?)",
-            &[&run, &name, &started_ns, &parameters],
+            &[&run.map(|id| id.0), &name, &started_ns, &parameters],
         )
         .map(StepId)
     }
 
     /// Ends a step.
     pub fn step_ended(&self, step: StepId, ended_ns: i64) -> Result<()> {
-        self.update("UPDATE step SET ended_ns = ? WHERE id = ?", &[&ended_ns, &step])
+        self.update("UPDATE step SET ended_ns = ? WHERE id = ?", &[&ended_ns, &step.0])
     }
 
     /// Adds a latency histogram of a step.
     pub fn latency(&self, row: &Latency) -> Result<()> {
         self.insert(
             "INSERT INTO latency (step, kind, count, histogram) VALUES (?, ?, ?, ?)",
-            &[&row.step, &row.kind, &integer(row.count), &row.histogram],
+            &[&row.step.0, &row.kind, &integer(row.count), &row.histogram],
         )
         .map(drop)
     }
@@ -66,7 +71,7 @@ impl Batch<'_> {
     pub fn metric(&self, row: &Metric) -> Result<()> {
         self.insert(
             "INSERT INTO metric (run, step, name, value, unit) VALUES (?, ?, ?, ?, ?)",
-            &[&row.run, &row.step, &row.name, &row.value, &row.unit],
+            &[&row.run.map(|id| id.0), &row.step.map(|id| id.0), &row.name, &row.value, &row.unit],
         )
         .map(drop)
     }

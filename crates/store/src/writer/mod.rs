@@ -14,30 +14,31 @@ mod observed;
 #[cfg(test)]
 mod tests;
 
-use crate::owner::Owner;
-use crate::rows::{ProcessId, Recording};
-use crate::{Error, Result, reader, thin};
+use crate::clock::monotonic_ns;
+use crate::owner::is_alive;
+use crate::{Error, Result, begin, reader, thin};
 pub use batch::Batch;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
+use unbloat_recording::{Header, ProcessId};
 
 /// An open recording that can be written.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
     db: Connection,
-    recording: Recording,
+    header: Header,
     pub(crate) thinner: thin::Thinner,
 }
 
 impl Writer {
-    /// Makes a new file; `recording` says what and when.
+    /// Makes a new file; `header` says what and when: see [`begin`].
     ///
     /// # Errors
     /// The file exists (and then: whether it is being written, or is no recording), or cannot be made.
-    pub fn create(path: &Path, recording: &Recording) -> Result<Self> {
-        let db = database::make(path, recording)?;
-        Ok(Self::of(path, db, recording.clone()))
+    pub fn create(path: &Path, header: &Header) -> Result<Self> {
+        let db = database::make(path, header)?;
+        Ok(Self::of(path, db, header.clone()))
     }
 
     /// Opens a recording to add to it, whoever else is writing to it.
@@ -50,12 +51,12 @@ impl Writer {
         }
         let db = database::open(path)?;
         reader::check(path, &db)?;
-        let recording = reader::recording(path, &db)?;
-        Ok(Self::of(path, db, recording))
+        let header = reader::header(path, &db)?;
+        Ok(Self::of(path, db, header))
     }
 
-    fn of(path: &Path, db: Connection, recording: Recording) -> Self {
-        Writer { path: path.to_owned(), db, recording, thinner: thin::Thinner::default() }
+    fn of(path: &Path, db: Connection, header: Header) -> Self {
+        Writer { path: path.to_owned(), db, header, thinner: thin::Thinner::default() }
     }
 
     /// Opens a recording that was cut short to go on with it, and becomes its owner. Its clock goes on where it
@@ -65,15 +66,15 @@ impl Writer {
     /// It is no recording, or a newer one, or somebody is writing to it.
     pub fn resume(path: &Path) -> Result<Self> {
         let mut writer = Self::join(path)?;
-        let running = writer.recording.ended_ns.is_none();
-        if let Some(owner) = writer.recording.owner.as_ref().filter(|owner| running && owner.is_alive()) {
+        let running = writer.header.ended_ns.is_none();
+        if let Some(owner) = writer.header.owner.as_ref().filter(|owner| running && is_alive(owner)) {
             return Err(Error::InUse { path: path.to_owned(), pid: owner.pid });
         }
-        let now = Recording::begin(writer.recording.kind);
+        let now = begin(writer.header.kind);
         let last_ns = writer.batch(|batch| batch.last_ns())?;
-        writer.recording.started_monotonic_ns = now.started_monotonic_ns - last_ns;
-        writer.recording.owner.clone_from(&now.owner);
-        let started = writer.recording.started_monotonic_ns;
+        writer.header.started_monotonic_ns = now.started_monotonic_ns - last_ns;
+        writer.header.owner.clone_from(&now.owner);
+        let started = writer.header.started_monotonic_ns;
         writer.batch(|batch| {
             batch.clock(last_ns, now.started_wall_ns)?;
             batch.owner(started, now.owner.as_ref())
@@ -89,8 +90,14 @@ impl Writer {
 
     /// What the file says about itself.
     #[must_use]
-    pub fn recording(&self) -> &Recording {
-        &self.recording
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Nanoseconds since the recording began.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> i64 {
+        monotonic_ns() - self.header.started_monotonic_ns
     }
 
     /// The first id that no process of the file has.
@@ -99,7 +106,9 @@ impl Writer {
     /// The file cannot be read.
     pub fn next_process(&self) -> Result<ProcessId> {
         let sql = "SELECT coalesce(max(id), 0) + 1 FROM process";
-        self.db.query_row(sql, [], |row| row.get(0)).map_err(|e| Error::sqlite(&self.path, "read", e))
+        self.db
+            .query_row(sql, [], |row| row.get(0).map(ProcessId))
+            .map_err(|e| Error::sqlite(&self.path, "read", e))
     }
 
     /// Nanoseconds since the recording began, for a mark from outside of the recorder.
@@ -107,11 +116,11 @@ impl Writer {
     /// # Errors
     /// Nobody records to the file any more: its clock has stopped.
     pub fn now_ns(&self) -> Result<i64> {
-        let alive = self.recording.owner.as_ref().is_some_and(Owner::is_alive);
-        if self.recording.ended_ns.is_some() || !alive {
+        let alive = self.header.owner.as_ref().is_some_and(is_alive);
+        if self.header.ended_ns.is_some() || !alive {
             return Err(Error::Ended { path: self.path.clone() });
         }
-        Ok(self.recording.elapsed_ns())
+        Ok(self.elapsed_ns())
     }
 
     /// Writes everything that `write` writes, or nothing of it.

@@ -2,7 +2,9 @@
 
 use super::batch::{Batch, integer};
 use crate::Result;
-use crate::rows::{CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample};
+use unbloat_recording::{
+    CategoryBytes, CgroupMemory, Cost, Counter, CpuSource, NewProcess, ProcessEnd, ProcessId, Sample,
+};
 
 impl Batch<'_> {
     /// Adds a process.
@@ -20,11 +22,11 @@ impl Batch<'_> {
             "INSERT INTO process (id, run, pid, start_ticks, parent, command, first_seen_ns, last_seen_ns) \
              VALUES (?, ?, ?, ?, ?, ?, ?7, ?7)",
             &[
-                &id,
-                &process.run,
+                &id.map(|id| id.0),
+                &process.run.map(|run| run.0),
                 &process.pid,
                 &process.start_ticks.map(integer),
-                &process.parent,
+                &process.parent.map(|parent| parent.0),
                 &process.command,
                 &process.first_seen_ns,
             ],
@@ -34,25 +36,25 @@ impl Batch<'_> {
 
     /// A process has become another program.
     pub fn process_command(&self, process: ProcessId, command: &str) -> Result<()> {
-        self.update("UPDATE process SET command = ? WHERE id = ?", &[&command, &process])
+        self.update("UPDATE process SET command = ? WHERE id = ?", &[&command, &process.0])
     }
 
     /// A process was still there.
     pub fn process_seen(&self, process: ProcessId, time_ns: i64, peak_rss_bytes: Option<u64>) -> Result<()> {
         self.update(
             "UPDATE process SET last_seen_ns = ?, peak_rss_bytes = ? WHERE id = ?",
-            &[&time_ns, &peak_rss_bytes.map(integer), &process],
+            &[&time_ns, &peak_rss_bytes.map(integer), &process.0],
         )
     }
 
     /// What runs in a process: Ruby and allocator, as found in its memory, and the policy of `unbloat run`.
     pub fn process_runtime(&self, process: ProcessId, runtime: &str) -> Result<()> {
-        self.update("UPDATE process SET runtime = ? WHERE id = ?", &[&runtime, &process])
+        self.update("UPDATE process SET runtime = ? WHERE id = ?", &[&runtime, &process.0])
     }
 
     /// What could not be read of a process, and why.
     pub fn process_note(&self, process: ProcessId, note: &str) -> Result<()> {
-        self.update("UPDATE process SET note = ? WHERE id = ?", &[&note, &process])
+        self.update("UPDATE process SET note = ? WHERE id = ?", &[&note, &process.0])
     }
 
     /// A process has ended.
@@ -65,9 +67,9 @@ impl Batch<'_> {
                 &end.exit_status,
                 &end.user_s,
                 &end.system_s,
-                &end.cpu_source,
+                &end.cpu_source.map(CpuSource::name),
                 &end.peak_rss_bytes.map(integer),
-                &process,
+                &process.0,
             ],
         )
     }
@@ -79,7 +81,7 @@ impl Batch<'_> {
              major_faults, user_s, system_s, threads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             &[
                 &sample.time_ns,
-                &sample.process,
+                &sample.process.0,
                 &sample.rss_bytes.map(integer),
                 &sample.pss_bytes.map(integer),
                 &sample.uss_bytes.map(integer),
@@ -100,7 +102,7 @@ impl Batch<'_> {
             "INSERT INTO census (time_ns, process, category, bytes, proportional_bytes) VALUES (?, ?, ?, ?, ?)",
             &[
                 &row.time_ns,
-                &row.process,
+                &row.process.0,
                 &row.category,
                 &integer(row.bytes),
                 &row.proportional_bytes.map(integer),
@@ -113,7 +115,7 @@ impl Batch<'_> {
     pub fn counter(&self, row: &Counter) -> Result<()> {
         self.insert(
             "INSERT INTO counter (time_ns, process, name, value) VALUES (?, ?, ?, ?)",
-            &[&row.time_ns, &row.process, &row.name, &integer(row.value)],
+            &[&row.time_ns, &row.process.0, &row.name, &integer(row.value)],
         )
         .map(drop)
     }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::{Kind, Latency, Metric, NewProcess, Reader, SCHEMA_VERSION, Sample};
+use crate::{Reader, SCHEMA_VERSION};
+use unbloat_recording::{Kind, Latency, Metric, NewProcess, Owner, Sample};
 
 fn file(name: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -14,8 +15,8 @@ fn file(name: &str) -> (tempfile::TempDir, PathBuf) {
 fn a_file_whose_writer_died_goes_on_where_it_stopped() {
     let (_dir, path) = file("cut.unbloat");
     let gone = Owner { pid: 1, start_ticks: Some(1), boot_id: None };
-    let recording = Recording { owner: Some(gone), ..Recording::begin(Kind::Experiment) };
-    let mut writer = Writer::create(&path, &recording).unwrap();
+    let header = Header { owner: Some(gone), ..begin(Kind::Experiment) };
+    let mut writer = Writer::create(&path, &header).unwrap();
     writer.batch(|batch| batch.mark(3_600_000_000_000, "an hour in", None)).unwrap();
     drop(writer);
     let resumed = Writer::resume(&path).unwrap();
@@ -27,7 +28,7 @@ fn a_file_whose_writer_died_goes_on_where_it_stopped() {
 #[test]
 fn what_is_written_is_read_back() {
     let (_directory, path) = file("a.unbloat");
-    let begun = Recording::begin(Kind::Experiment);
+    let begun = begin(Kind::Experiment);
     let mut writer = Writer::create(&path, &begun).unwrap();
     let sample = Sample { time_ns: 5, rss_bytes: Some(1 << 40), user_s: Some(0.25), ..Sample::default() };
     writer
@@ -62,8 +63,8 @@ fn what_is_written_is_read_back() {
 
     let reader = Reader::open(&path).unwrap();
     assert_eq!(
-        reader.recording(),
-        &Recording { ended_ns: Some(10), end_reason: Some("done".into()), exit_status: Some(0), ..begun }
+        reader.header(),
+        &Header { ended_ns: Some(10), end_reason: Some("done".into()), exit_status: Some(0), ..begun }
     );
     let run = &reader.runs().unwrap()[0];
     assert_eq!((run.block, run.position, run.outcome.as_deref()), (Some(0), Some(1), Some("done")));
@@ -79,7 +80,7 @@ fn what_is_written_is_read_back() {
 #[test]
 fn a_batch_that_fails_leaves_nothing() {
     let (_directory, path) = file("a.unbloat");
-    let mut writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+    let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
     let failed = writer.batch(|batch| {
         batch.mark(1, "lost", None)?;
         batch.sample(&Sample { process: ProcessId(99), ..Sample::default() })?;
@@ -92,7 +93,7 @@ fn a_batch_that_fails_leaves_nothing() {
 #[test]
 fn a_second_process_can_mark_a_running_recording_and_not_an_ended_one() {
     let (_directory, path) = file("a.unbloat");
-    let writer = Writer::create(&path, &Recording::begin(Kind::Record)).unwrap();
+    let writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
     let mut other = Writer::join(&path).unwrap();
     let now = other.now_ns().unwrap();
     assert!((0..60_000_000_000).contains(&now), "{now}");
@@ -105,7 +106,7 @@ fn a_second_process_can_mark_a_running_recording_and_not_an_ended_one() {
 #[test]
 fn files_that_are_in_the_way_or_not_ours_are_told_apart() {
     let (_directory, path) = file("a.unbloat");
-    let create = || Writer::create(&path, &Recording::begin(Kind::Record));
+    let create = || Writer::create(&path, &begin(Kind::Record));
     assert!(matches!(Reader::open(&path), Err(Error::Missing { .. })));
     let writer = create().unwrap();
     let pid = std::process::id() as i32;

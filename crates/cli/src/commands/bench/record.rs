@@ -4,7 +4,8 @@ use anyhow::Context as _;
 use serde_json::Value;
 use std::path::Path;
 use unbloat_load::Latency;
-use unbloat_store::{Kind, Metric, Recording, Writer};
+use unbloat_recording::{Kind, Metric};
+use unbloat_store::{Writer, begin};
 
 /// A recording file, or nothing.
 pub(super) struct Record {
@@ -33,11 +34,7 @@ impl Record {
         };
         let Some(path) = path else { return Ok(record) };
         record.owns = !path.exists();
-        let opened = if record.owns {
-            Writer::create(path, &Recording::begin(Kind::Bench))
-        } else {
-            Writer::join(path)
-        };
+        let opened = if record.owns { Writer::create(path, &begin(Kind::Bench)) } else { Writer::join(path) };
         let mut writer = opened?;
         let now_ns = writer.now_ns()?;
         writer.batch(|batch| {
@@ -73,7 +70,7 @@ impl Record {
             batch.step_ended(step, ended_ns)?;
             batch.mark(ended_ns, &format!("{name} ended"), None)?;
             for (kind, times) in latencies {
-                let row = unbloat_store::Latency {
+                let row = unbloat_recording::Latency {
                     step,
                     kind: (*kind).to_owned(),
                     count: times.count(),

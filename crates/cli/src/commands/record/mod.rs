@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use unbloat_process::{Pid, Tree};
 use unbloat_record::{Options, Target};
-use unbloat_store::{Kind, Recording, Writer};
+use unbloat_recording::Kind;
+use unbloat_store::{Writer, begin};
 
 /// Options of `unbloat record`.
 #[derive(Debug, clap::Args)]
@@ -70,7 +71,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (target, name) = target(args)?;
     let path = args.output.clone().unwrap_or_else(|| default_path(&name));
-    let mut writer = Writer::create(&path, &Recording::begin(Kind::Record))?;
+    let mut writer = Writer::create(&path, &begin(Kind::Record))?;
     describe(&mut writer, args, &name)?;
     let options = Options {
         interval: args.interval,

@@ -1,0 +1,26 @@
+//! What a process's memory is made of at a moment, by category, and the counters that come with it.
+
+use crate::ProcessId;
+
+/// A row of `census`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CategoryBytes {
+    pub time_ns: i64,
+    pub process: ProcessId,
+    pub category: String,
+    /// Bytes of this process; over a process they sum up to its RSS.
+    pub bytes: u64,
+    /// The same with shared pages divided among those that have them, where that is known.
+    pub proportional_bytes: Option<u64>,
+}
+
+/// A row of `counter`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counter {
+    pub time_ns: i64,
+    pub process: ProcessId,
+    pub name: String,
+    pub value: u64,
+}

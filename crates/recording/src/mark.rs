@@ -1,0 +1,14 @@
+//! Named moments: a deploy, a load step, a phase of a run.
+
+use crate::RunId;
+
+/// A named moment.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Mark {
+    /// Nanoseconds since the recording began.
+    pub time_ns: i64,
+    /// What to call it.
+    pub name: String,
+    /// The run it belongs to.
+    pub run: Option<RunId>,
+}
