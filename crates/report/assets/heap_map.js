@@ -2,97 +2,75 @@
 // The heap map. A page is a cell; cells lie in rows in order of address, under a caption for each arena and each size
 // of Ruby slots. Only the rows in view are drawn, so the cost of a frame does not depend on the size of the heap.
 //
-// A page has nine bytes of data: whether it is resident, then what fills it in units of 16 bytes (255: all of it).
+// A page has eight bytes of data: whether it is resident, then what fills it in units of 16 bytes (255: all of it).
 (() => {
-  const PAGE = 4096, UNIT = 16;
-  const USES = [
-    ["live", "live"], ["cached", "cached"], ["trimmable", "trimmable"], ["stranded", "stranded"],
-    ["top", "top (unused end)"], ["ruby-live", "Ruby objects"], ["ruby-free", "Ruby free slots"],
-  ];
-  const LIVE = 0, CACHED = 1, TRIMMABLE = 2, STRANDED = 3, TOP = 4, RUBY_LIVE = 5, RUBY_FREE = 6;
+  const { make, tip } = unbloat;
   const SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]; // pixels of a cell
   const CONTENTS_FROM = 10; // cells of this size on show their contents to scale
+  const LINES_FROM = 6; // and these have lines between them
   const CAPTION = 44, GUTTER = 104, MARGIN = 14;
-
-  const root = document.documentElement;
-  const maps = [];
+  const SLICE = 240; // pixels of a slice on paper, at most
 
   // --- colors -------------------------------------------------------------------------------------------------------
-  const variable = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
-  const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  const rgb = (css) => css.match(/[\d.]+/g).slice(0, 3).map(Number);
   const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0; // as ImageData has it, little endian
   const between = (a, b, t) => a.map((v, i) => Math.round(v + (b[i] - v) * t));
+  const steps = Array.from({ length: 257 }, (_, i) => i / 256);
 
-  function palette() {
-    const stops = ["stranded", "malloc-25", "malloc-50", "malloc-75", "live"].map((n) => rgb(variable(n)));
+  function palette(uses) {
+    const css = (name) => unbloat.color(name), channels = (name) => rgb(css(name));
+    const stops = ["stranded", "malloc-25", "malloc-50", "malloc-75", "live"].map(channels);
     const ramp = (t) => {
       const at = Math.min(t * 4, 3.999), i = Math.floor(at);
       return packed(between(stops[i], stops[i + 1], at - i));
     };
-    const free = rgb(variable("ruby-free")), full = rgb(variable("ruby-live"));
-    const steps = Array.from({ length: 257 }, (_, i) => i / 256);
+    const free = channels("ruby-free"), full = channels("ruby-live");
     return {
       malloc: Uint32Array.from(steps, ramp),
       ruby: Uint32Array.from(steps, (t) => packed(between(free, full, t))),
-      flat: USES.map(([name]) => packed(rgb(variable(name)))),
-      css: USES.map(([name]) => variable(name)),
-      absent: packed(rgb(variable("absent"))),
-      rest: packed(rgb(variable("rest"))), restCss: variable("rest"),
-      card: variable("card"), ink: variable("ink"), quiet: variable("quiet"), line: variable("line"),
+      flat: uses.map(({ key }) => packed(channels(key))),
+      css: uses.map(({ key }) => css(key)),
+      absent: packed(channels("absent")),
+      rest: packed(channels("rest")), restCss: css("rest"),
+      card: css("card"), ink: css("ink"), quiet: css("quiet"),
     };
   }
 
   // --- data ---------------------------------------------------------------------------------------------------------
-  function unpack(text, pages) {
-    const data = atob(text), resident = new Uint8Array(pages), fill = new Uint8Array(pages * USES.length);
+  /** Runs of equal pages, each of a count, whether they are resident, and a byte a use; see html/map.rs. */
+  function unpack(text, pages, uses) {
+    const data = atob(text), run = 3 + uses;
+    const resident = new Uint8Array(pages), fill = new Uint8Array(pages * uses);
     let page = 0;
-    for (let i = 0; i + 10 <= data.length; i += 10) {
+    for (let i = 0; i + run <= data.length; i += run) {
       const end = Math.min(pages, page + (data.charCodeAt(i) | data.charCodeAt(i + 1) << 8));
       for (; page < end; page++) {
         resident[page] = data.charCodeAt(i + 2);
-        for (let use = 0; use < USES.length; use++) fill[page * USES.length + use] = data.charCodeAt(i + 3 + use);
+        for (let use = 0; use < uses; use++) fill[page * uses + use] = data.charCodeAt(i + 3 + use);
       }
     }
     return { resident, fill };
   }
 
-  /** One color a page: what it is, and where live and free share it, how full. */
-  function colorsOf({ resident, fill }, colors) {
-    const result = new Uint32Array(resident.length);
-    for (let page = 0; page < resident.length; page++) {
-      const at = page * USES.length, bytes = (use) => fill[at + use];
-      let color = colors.rest;
-      if (!resident[page]) color = colors.absent;
-      else if (bytes(RUBY_LIVE) || bytes(RUBY_FREE)) {
-        color = colors.ruby[Math.round(bytes(RUBY_LIVE) / (bytes(RUBY_LIVE) + bytes(RUBY_FREE)) * 256)];
-      } else if (bytes(TRIMMABLE) > 127) color = colors.flat[TRIMMABLE];
-      else if (bytes(TOP) > 127) color = colors.flat[TOP];
-      else if (bytes(CACHED) > 127) color = colors.flat[CACHED];
-      else {
-        const used = bytes(LIVE) + bytes(CACHED) + bytes(STRANDED) + bytes(TRIMMABLE) + bytes(TOP);
-        if (used) color = colors.malloc[Math.round(bytes(LIVE) / used * 256)];
-      }
-      result[page] = color;
-    }
-    return result;
-  }
-
   const iec = (bytes) => bytes < 1024 ? bytes + " B"
     : bytes < 1024 ** 2 ? +(bytes / 1024).toPrecision(3) + " KiB" : +(bytes / 1024 ** 2).toPrecision(3) + " MiB";
-  const exact = (units) => units === 255 ? PAGE : units * UNIT;
 
   // --- one map ------------------------------------------------------------------------------------------------------
   class HeapMap {
     constructor(element) {
       this.view = element.querySelector(".view");
-      this.canvas = element.querySelector("canvas");
+      this.canvas = element.querySelector(".view canvas");
       this.spacer = element.querySelector(".spacer");
       this.scale = element.querySelector(".scale");
       this.goto = element.querySelector(".goto");
-      this.context = this.canvas.getContext("2d");
+      this.slices = element.querySelector(".slices");
       this.small = document.createElement("canvas");
       this.hover = -1;
-      this.groups = JSON.parse(element.dataset.groups).map(({ name, note, regions }) => ({ name, note, regions }));
+      Object.assign(this, JSON.parse(element.querySelector(".groups").textContent));
+      // Where each use stands among a page's bytes.
+      this.use = Object.fromEntries(this.uses.map(({ key }, i) => [key, i]));
+      // From the bottom of a cell up: what is held, then what is free.
+      this.order = ["live", "ruby-live", "cached", "stranded", "trimmable", "top", "ruby-free"].map((key) => this.use[key]);
       let pages = 0;
       for (const group of this.groups) {
         group.first = pages;
@@ -103,7 +81,7 @@
         });
         group.pages = pages - group.first;
       }
-      this.data = unpack(element.querySelector(".pages").textContent, pages);
+      this.data = unpack(element.querySelector(".pages").textContent, pages, this.uses.length);
       this.pages = pages;
       this.groups.forEach((group, i) => this.goto.add(new Option(group.name, i)));
       element.querySelector(".in").onclick = () => this.zoom(1);
@@ -122,15 +100,42 @@
         const step = { "+": 1, "=": 1, "-": -1 }[event.key];
         if (step) { event.preventDefault(); this.zoom(step); }
       });
-      this.size = null;
       new ResizeObserver(() => this.layout()).observe(this.view);
       this.recolor();
     }
 
     recolor() {
-      this.colors = palette();
-      this.cells = colorsOf(this.data, this.colors);
+      this.colors = palette(this.uses);
+      this.cells = this.cellColors();
       this.layout();
+    }
+
+    /** One color a page: what it is, and where live and free share it, how full. */
+    cellColors() {
+      const { colors, use, data: { resident, fill } } = this, uses = this.uses.length;
+      const result = new Uint32Array(resident.length);
+      for (let page = 0; page < resident.length; page++) {
+        const at = page * uses, bytes = (key) => fill[at + use[key]];
+        const ruby = bytes("ruby-live") + bytes("ruby-free");
+        const whole = ["trimmable", "top", "cached"].find((key) => bytes(key) > 127);
+        let color = colors.rest;
+        if (!resident[page]) color = colors.absent;
+        else if (ruby) color = colors.ruby[Math.round(bytes("ruby-live") / ruby * 256)];
+        else if (whole) color = colors.flat[use[whole]];
+        else {
+          let used = 0;
+          for (let i = 0; i < uses; i++) used += fill[at + i];
+          if (used) color = colors.malloc[Math.round(bytes("live") / used * 256)];
+        }
+        result[page] = color;
+      }
+      return result;
+    }
+
+    /** Bytes of a page for a use. */
+    bytes(page, use) {
+      const units = this.data.fill[page * this.uses.length + use];
+      return units === 255 ? this.pageBytes : units * this.unitBytes;
     }
 
     /** The largest cell with which all rows, captions aside, fit into the view: from 3 to 12 pixels. */
@@ -149,28 +154,41 @@
       return Math.max(1, Math.floor((width - GUTTER - MARGIN) / size / step)) * step;
     }
 
+    /** Places the groups for the view's width, and makes the canvas as large as the view. */
     layout() {
-      const width = this.view.clientWidth, height = this.printing ? 100000 : this.view.clientHeight;
+      const { clientWidth: width, clientHeight: height } = this.view;
       if (!width || !height) return;
       this.size ??= this.fitting(width, height);
+      this.place(width);
+      this.spacer.style.height = this.height + "px";
+      this.scale.textContent = iec(this.columns * this.pageBytes) + " a row";
+      this.shown = height;
+      this.context = this.sized(this.canvas, width, height);
+      this.draw();
+    }
+
+    place(width) {
+      this.width = width;
       this.columns = this.columnsFor(this.size, width);
       let y = 0;
       for (const group of this.groups) {
         group.y = y;
-        y += CAPTION + Math.ceil(group.pages / this.columns) * this.size;
+        group.rows = Math.ceil(group.pages / this.columns);
+        y += CAPTION + group.rows * this.size;
       }
       this.height = y + MARGIN;
-      this.spacer.style.height = this.height + "px";
-      const ratio = window.devicePixelRatio || 1;
-      this.shown = Math.min(height, Math.max(this.height, this.printing ? 0 : height));
-      this.canvas.width = Math.round(width * ratio);
-      this.canvas.height = Math.round(this.shown * ratio);
-      this.canvas.style.width = width + "px";
-      this.canvas.style.height = this.shown + "px";
-      this.ratio = ratio;
-      this.width = width;
-      this.scale.textContent = iec(this.columns * PAGE) + " a row";
-      this.draw();
+    }
+
+    /** A canvas of so many CSS pixels, sharp on dense screens too. */
+    sized(canvas, width, height) {
+      const ratio = window.devicePixelRatio || 1, context = canvas.getContext("2d");
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = width + "px";
+      canvas.style.height = height + "px";
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.imageSmoothingEnabled = false;
+      return context;
     }
 
     request() {
@@ -178,25 +196,28 @@
     }
 
     draw() {
-      const { context, ratio, colors, size, columns } = this, top = this.printing ? 0 : this.view.scrollTop;
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      context.imageSmoothingEnabled = false;
-      context.fillStyle = colors.card;
-      context.fillRect(0, 0, this.width, this.shown);
-      for (const group of this.groups) {
-        const rows = Math.ceil(group.pages / columns), y = group.y - top;
-        if (y > this.shown || y + CAPTION + rows * size < 0) continue;
-        this.caption(group, y);
-        const body = y + CAPTION;
-        const from = Math.max(0, Math.floor(-body / size));
-        const to = Math.min(rows, Math.ceil((this.shown - body) / size));
-        if (to > from) this.rows(group, from, to, body);
-      }
+      const top = this.view.scrollTop;
+      this.paint(this.context, top, this.shown);
       if (this.hover >= 0) this.mark(this.hover, top);
     }
 
-    caption(group, y) {
-      const { context, colors } = this;
+    /** Draws what lies between `top` and `height` pixels below it, and nothing else. */
+    paint(context, top, height) {
+      const { colors, size } = this;
+      context.fillStyle = colors.card;
+      context.fillRect(0, 0, this.width, height);
+      for (const group of this.groups) {
+        const y = group.y - top, body = y + CAPTION;
+        if (y > height || body + group.rows * size < 0) continue;
+        if (body > 0) this.caption(context, group, y);
+        const from = Math.max(0, Math.floor(-body / size));
+        const to = Math.min(group.rows, Math.ceil((height - body) / size));
+        if (to > from) this.rows(context, group, from, to, body);
+      }
+    }
+
+    caption(context, group, y) {
+      const { colors } = this;
       context.textBaseline = "alphabetic";
       context.fillStyle = colors.ink;
       context.font = "600 13px system-ui, sans-serif";
@@ -207,8 +228,8 @@
       context.fillText(group.note, x, y + 31);
     }
 
-    rows(group, from, to, body) {
-      const { context, colors, size, columns, small } = this;
+    rows(context, group, from, to, body) {
+      const { colors, size, columns, small } = this;
       small.width = columns;
       small.height = to - from;
       const smallContext = small.getContext("2d"), image = smallContext.createImageData(columns, to - from);
@@ -216,9 +237,9 @@
       new Uint32Array(image.data.buffer).set(this.cells.subarray(group.first + from * columns, group.first + last));
       smallContext.putImageData(image, 0, 0);
       context.drawImage(small, GUTTER, body + from * size, columns * size, (to - from) * size);
-      this.addresses(group, from, to, body);
-      if (size >= CONTENTS_FROM) this.contents(group, from, last, body);
-      if (size < 6) return;
+      this.addresses(context, group, from, to, body);
+      if (size >= CONTENTS_FROM) this.contents(context, group, from, last, body);
+      if (size < LINES_FROM) return;
       context.fillStyle = colors.card;
       for (let row = from; row <= to; row++) context.fillRect(GUTTER, body + row * size - .5, columns * size, 1);
       for (let column = 0; column <= columns; column++) {
@@ -227,9 +248,8 @@
     }
 
     /** Cells with room show what they hold from the bottom up, to scale. */
-    contents(group, from, last, body) {
-      const { context, colors, size, columns, data } = this;
-      const order = [LIVE, RUBY_LIVE, CACHED, STRANDED, TRIMMABLE, TOP, RUBY_FREE];
+    contents(context, group, from, last, body) {
+      const { colors, size, columns, data, pageBytes } = this;
       for (let i = from * columns; i < last; i++) {
         const page = group.first + i;
         if (!data.resident[page]) continue;
@@ -237,8 +257,8 @@
         context.fillStyle = colors.restCss;
         context.fillRect(x, y, size, size);
         let bottom = y + size;
-        for (const use of order) {
-          const part = exact(data.fill[page * USES.length + use]) / PAGE * size;
+        for (const use of this.order) {
+          const part = this.bytes(page, use) / pageBytes * size;
           if (!part) continue;
           context.fillStyle = colors.css[use];
           context.fillRect(x, bottom - part, size, part);
@@ -247,8 +267,8 @@
       }
     }
 
-    addresses(group, from, to, body) {
-      const { context, colors, size, columns } = this;
+    addresses(context, group, from, to, body) {
+      const { colors, size, columns } = this;
       const every = Math.max(1, Math.ceil(18 / size));
       context.fillStyle = colors.quiet;
       context.font = "10.5px ui-monospace, 'DejaVu Sans Mono', monospace";
@@ -268,7 +288,7 @@
         if (starts[middle].first <= page) low = middle; else high = middle - 1;
       }
       const region = starts[low];
-      return { region: low, address: region.address + BigInt(page - region.first) * 4096n };
+      return { region: low, address: region.address + BigInt(page - region.first) * BigInt(this.pageBytes) };
     }
 
     /** The page under a point of the view, -1 if there is none. */
@@ -281,7 +301,7 @@
       return index < group.pages ? group.first + index : -1;
     }
 
-    place(page) {
+    cell(page) {
       const group = this.groups.findLast((candidate) => page >= candidate.first);
       const index = page - group.first;
       return {
@@ -291,7 +311,7 @@
     }
 
     mark(page, top) {
-      const { x, y } = this.place(page), { context, size } = this;
+      const { x, y } = this.cell(page), { context, size } = this;
       context.lineWidth = 2;
       context.strokeStyle = this.colors.ink;
       context.strokeRect(x - 1, y - top - 1, size + 2, size + 2);
@@ -305,44 +325,34 @@
     point(event) {
       const [x, y] = this.local(event), page = this.pageAt(x, y + this.view.scrollTop);
       if (page !== this.hover) { this.hover = page; this.request(); }
-      if (page < 0) { tip.hidden = true; return; }
-      this.describe(page);
-      tip.hidden = false;
-      const box = tip.getBoundingClientRect();
-      tip.style.left = Math.min(event.clientX + 16, innerWidth - box.width - 8) + "px";
-      const below = event.clientY + 16;
-      tip.style.top = (below + box.height > innerHeight ? event.clientY - box.height - 12 : below) + "px";
+      if (page < 0) tip.hide(); else tip.show(event.clientX, event.clientY, ...this.describe(page));
     }
 
     leave() {
       this.hover = -1;
-      tip.hidden = true;
+      tip.hide();
       this.request();
     }
 
     describe(page) {
-      const { group, index } = this.place(page), { address, region } = this.locate(group, index);
+      const { group, index } = this.cell(page), { address, region } = this.locate(group, index);
       const many = group.regions.length > 1 ? ` · part ${region + 1} of ${group.regions.length}` : "";
-      tip.replaceChildren(node("code", "0x" + address.toString(16)), node("div", group.name + many));
-      if (!this.data.resident[page]) { tip.append(node("div", "not resident")); return; }
-      const table = node("table", ""), bar = node("div", "");
-      bar.className = "bar";
-      let rest = PAGE;
+      const parts = [make("code", {}, "0x" + address.toString(16)), make("div", {}, group.name + many)];
+      if (!this.data.resident[page]) return [...parts, make("div", {}, "not resident")];
+      const table = make("table"), bar = make("div", { class: "bar" });
+      let rest = this.pageBytes;
       const row = (key, label, bytes) => {
-        const line = table.insertRow(), swatch = node("i", ""), part = node("i", "");
-        swatch.className = part.className = key;
-        line.insertCell().append(swatch, label);
-        line.insertCell().append(iec(bytes));
-        part.style.width = bytes / PAGE * 100 + "%";
-        bar.append(part);
+        const swatch = make("i", { class: key });
+        table.append(make("tr", {}, make("td", {}, swatch, label), make("td", {}, iec(bytes))));
+        bar.append(make("i", { class: key, style: `width: ${bytes / this.pageBytes * 100}%` }));
       };
-      USES.forEach(([key, label], use) => {
-        const bytes = exact(this.data.fill[page * USES.length + use]);
+      this.uses.forEach(({ key, label }, use) => {
+        const bytes = this.bytes(page, use);
         rest -= bytes;
         if (bytes) row(key, label, bytes);
       });
       if (rest > 0) row("rest", "headers, padding, other", rest);
-      tip.append(bar, table);
+      return [...parts, bar, table];
     }
 
     /** Zooms by a step and keeps the page under the pointer (or in the middle) where it is. */
@@ -354,58 +364,54 @@
       const page = this.pageAt(inside, y + this.view.scrollTop);
       this.size = next;
       this.layout();
-      if (page >= 0) this.view.scrollTop = this.place(page).y - y + next / 2;
+      if (page >= 0) this.view.scrollTop = this.cell(page).y - y + next / 2;
       this.hover = -1;
-      tip.hidden = true;
+      tip.hide();
       this.draw();
     }
 
-    print(on) {
-      this.printing = on;
-      if (on) { this.before = this.size; this.size = Math.min(this.size ?? 3, 3); } else this.size = this.before;
-      this.recolor();
+    /** For paper: slices of whole rows, none higher than a page. */
+    print() {
+      const screen = this.size;
+      this.size = Math.min(screen ?? 3, 3);
+      this.place(this.view.clientWidth || 1000);
+      const slice = (top, height) => {
+        const canvas = this.slices.appendChild(make("canvas"));
+        this.paint(this.sized(canvas, this.width, height), top, height);
+      };
+      const rows = Math.floor(SLICE / this.size);
+      for (const group of this.groups) {
+        // The caption stays with the first rows.
+        for (let row = 0; row < group.rows; row += rows) {
+          const top = row ? group.y + CAPTION + row * this.size : group.y;
+          slice(top, group.y + CAPTION + Math.min(group.rows, row + rows) * this.size - top);
+        }
+      }
+      this.size = screen;
+      this.layout();
+    }
+
+    printed() {
+      this.slices.replaceChildren();
     }
   }
 
-  function node(name, text) {
-    const element = document.createElement(name);
-    element.textContent = text;
-    return element;
-  }
-
   // --- the page -----------------------------------------------------------------------------------------------------
-  const tip = document.getElementById("tip");
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const show = (theme) => { root.dataset.theme = theme; maps.forEach((map) => map.recolor()); };
-  show(dark.matches ? "dark" : "light");
-  dark.addEventListener("change", () => show(dark.matches ? "dark" : "light"));
-  const button = document.getElementById("theme");
-  button.hidden = false;
-  button.onclick = () => show(root.dataset.theme === "dark" ? "light" : "dark");
-
   // A map is unpacked when it first comes into view, or is printed: a tree has one for each process.
+  const maps = [];
   const folded = new Set(document.querySelectorAll(".map"));
-  const unpackMap = (element) => {
+  const unfold = (element) => {
     visible.unobserve(element);
     if (folded.delete(element)) maps.push(new HeapMap(element));
   };
   const visible = new IntersectionObserver((entries) => {
-    entries.filter((entry) => entry.isIntersecting).forEach((entry) => unpackMap(entry.target));
+    entries.filter((entry) => entry.isIntersecting).forEach((entry) => unfold(entry.target));
   });
   folded.forEach((element) => visible.observe(element));
-  document.querySelectorAll('a[href^="#p"]').forEach((link) => {
-    link.addEventListener("click", () => { document.querySelector(link.getAttribute("href")).open = true; });
-  });
-
-  let screen = null;
+  unbloat.onTheme(() => maps.forEach((map) => map.recolor()));
   addEventListener("beforeprint", () => {
-    screen = root.dataset.theme;
-    root.dataset.theme = "light";
-    [...folded].filter((element) => element.offsetWidth).forEach(unpackMap);
-    maps.forEach((map) => map.print(true));
+    [...folded].filter((element) => element.offsetWidth).forEach(unfold);
+    maps.forEach((map) => map.print());
   });
-  addEventListener("afterprint", () => {
-    root.dataset.theme = screen;
-    maps.forEach((map) => map.print(false));
-  });
+  addEventListener("afterprint", () => maps.forEach((map) => map.printed()));
 })();

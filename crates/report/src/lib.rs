@@ -6,10 +6,12 @@
 pub mod bench;
 pub mod chart;
 pub mod compare;
+mod drawing;
 pub mod inspect;
-mod markup;
+mod page;
+mod palette;
 pub mod recording;
-mod segment;
+pub mod segment;
 pub mod status;
 pub mod style;
 pub mod trim;

@@ -1,21 +1,27 @@
-//! The segments in which categories of memory are gathered, as a reader tells them apart at a glance: in bars, legends
-//! and stacked areas, of one look, of a recording and of an experiment alike.
+//! Segments: groups of census categories that a reader tells apart at a glance, in bars, legends and stacked areas.
 
-use crate::chart::Color;
 use crate::style::{Ink, Style};
 use std::collections::BTreeMap;
 use unbloat_heap::model::{Category, Census};
 
 /// A part of a process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub enum Segment {
+    /// Ruby slots with an object.
     RubyObjects,
+    /// Malloc chunks in use.
     Live,
+    /// Freed, in a thread cache or fastbin.
     Cached,
+    /// Freed, in whole pages that `malloc_trim(0)` returns.
     Trimmable,
+    /// Freed, on pages that something live shares.
     Stranded,
+    /// Ruby slots without an object.
     RubyFree,
+    /// The program, libraries, stacks, files, overhead.
     Rest,
+    /// Memory of an allocator, or of a moment, that could not be told apart.
     Untold,
 }
 
@@ -141,20 +147,6 @@ impl Segment {
             Segment::RubyFree => Ink::BrightMagenta,
             Segment::Rest => Ink::Gray,
             Segment::Untold => Ink::None,
-        }
-    }
-
-    /// Its color in a chart.
-    pub(crate) fn color(self) -> Color {
-        match self {
-            Segment::Live => Color::Nth(0),
-            Segment::Stranded => Color::Nth(1),
-            Segment::Trimmable => Color::Nth(2),
-            Segment::RubyFree => Color::Nth(3),
-            Segment::Cached => Color::Nth(4),
-            Segment::RubyObjects => Color::Nth(5),
-            Segment::Untold => Color::Nth(6),
-            Segment::Rest => Color::Neutral,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::io::Write as _;
 use std::path::PathBuf;
-use unbloat_report::chart::{page, png, svg};
+use unbloat_report::chart::{Chart, page, svg};
 use unbloat_report::recording::{list, plot, series::Loaded};
 use unbloat_store::Reader;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let bytes = match ending.as_str() {
         "svg" => svg::draw(&chart(), svg::Size::default(), svg::Theme::Adapting).into_bytes(),
         "html" | "htm" => page::draw(&chart()).into_bytes(),
-        "png" => png::draw(&chart(), svg::Size::default())?,
+        "png" => picture(&chart())?,
         "json" => format!("{}\n", list::json(&loaded)).into_bytes(),
         "csv" => csv(args, &loaded)?.into_bytes(),
         other => bail!("cannot draw a {other:?}. Let the name end in .svg, .png, .html, .csv or .json"),
@@ -66,6 +66,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => std::io::stdout().write_all(&bytes)?,
     }
     Ok(Exit::Done)
+}
+
+#[cfg(feature = "png")]
+fn picture(chart: &Chart) -> anyhow::Result<Vec<u8>> {
+    Ok(unbloat_report::chart::png::draw(chart, svg::Size::default())?)
+}
+
+#[cfg(not(feature = "png"))]
+fn picture(_: &Chart) -> anyhow::Result<Vec<u8>> {
+    bail!("this build of unbloat draws no .png. Write an .svg, or build with the feature png")
 }
 
 fn csv(args: &Args, loaded: &[Loaded]) -> anyhow::Result<String> {

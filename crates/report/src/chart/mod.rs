@@ -1,16 +1,18 @@
-//! Charts: a general description of panels over a common horizontal axis, drawn as SVG ([`svg`]), as a
-//! picture ([`png`]) or as a self-contained interactive page ([`page`]).
+//! Charts: a description of panels over a common horizontal axis, drawn as SVG ([`svg`]), as a picture (`png`, a
+//! feature) or as an interactive page ([`page`]).
 //!
-//! A [`Chart`] has [`Panel`]s one above the other; a panel has [`Series`], each drawn as a line, a band (line with an
-//! interval), dots or a stacked area. Colors are chosen by the series' place in the legend, so that the same name has
-//! the same color in all panels. Everything adapts to a light or dark background.
+//! A [`Chart`] has [`Panel`]s one above the other. A panel has [`Series`], each drawn as a line, a band (line with an
+//! interval), dots or a stacked area.
 
 pub mod page;
+#[cfg(feature = "png")]
 pub mod png;
 pub mod scale;
 pub mod svg;
 
 use scale::Unit;
+
+pub use crate::palette::Color;
 
 /// A whole figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,51 +68,6 @@ pub enum Shape {
     Stacked,
 }
 
-/// A color that is known by its role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Color {
-    /// The nth of the palette, going round.
-    Nth(usize),
-    /// What has no color of its own: totals, the rest.
-    Neutral,
-}
-
-/// Colors that are told apart by most eyes, also by those that see red and green alike, on light and dark (adapted from
-/// Okabe and Ito, "Color Universal Design", 2008): (on light, on dark).
-const PALETTE: [(&str, &str); 8] = [
-    ("#0072b2", "#56b4e9"),
-    ("#d55e00", "#ff8c42"),
-    ("#009e73", "#2fd3a3"),
-    ("#cc79a7", "#e7a3c6"),
-    ("#b8860b", "#f0c94a"),
-    ("#6a51a3", "#a993e0"),
-    ("#8c564b", "#c49c94"),
-    ("#3f8f29", "#93d36f"),
-];
-
-const NEUTRAL: (&str, &str) = ("#8a8f98", "#7f8590");
-
-impl Color {
-    /// On a light background.
-    #[must_use]
-    pub fn on_light(self) -> &'static str {
-        self.pair().0
-    }
-
-    /// On a dark background.
-    #[must_use]
-    pub fn on_dark(self) -> &'static str {
-        self.pair().1
-    }
-
-    fn pair(self) -> (&'static str, &'static str) {
-        match self {
-            Color::Nth(n) => PALETTE.get(n % PALETTE.len()).copied().unwrap_or(NEUTRAL),
-            Color::Neutral => NEUTRAL,
-        }
-    }
-}
-
 /// A moment with a name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerticalMark {
@@ -158,6 +115,12 @@ impl Panel {
             });
         }
         drawn
+    }
+
+    /// Where the vertical axis ends: a little above the largest value.
+    pub(crate) fn top(&self) -> f64 {
+        let most = self.most();
+        if most > 0.0 { most * 1.04 } else { 1.0 }
     }
 
     /// The largest value that is drawn.

@@ -1,7 +1,10 @@
-//! A chart as an SVG document of its own: follows the reader's light or dark setting, needs no script and no font.
+//! A chart as an SVG file of its own, or as a figure that needs no script.
 
 use super::{Chart, Panel, Series, Shape, thin};
-use std::fmt::Write as _;
+use crate::drawing::{Drawing, LETTER, Point, Scale, width_of};
+use maud::Markup;
+
+pub use crate::drawing::Theme;
 
 /// Size of the drawing in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,139 +21,95 @@ impl Default for Size {
     }
 }
 
-/// Whether the drawing decides by itself between light and dark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Theme {
-    /// As the viewer is set.
-    Adapting,
-    /// Light, also where styles are not understood (a picture).
-    Light,
-}
-
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 22.0;
-const TOP: f64 = 64.0;
+/// Above the legend: title and subtitle.
+const TITLES: f64 = 64.0;
 const LEGEND_LINE: f64 = 20.0;
+/// Above each panel: its title.
 const PANEL_GAP: f64 = 44.0;
+/// Below the last panel: its ticks.
 const AXIS: f64 = 30.0;
-/// Width of a letter of the legend, in pixels: fonts differ, this one is on the wide side.
-const LETTER: f64 = 6.9;
 
+/// Draws a chart as a file.
+#[must_use]
+pub fn draw(chart: &Chart, size: Size, theme: Theme) -> String {
+    let mut drawing = Drawing::new(size.width, size.height, &chart.title);
+    drawing.text((LEFT, 28.0), "title", &chart.title);
+    drawing.text((LEFT, 47.0), "sub", &chart.subtitle);
+    panels(&mut drawing, chart, size, TITLES);
+    drawing.document(theme)
+}
+
+/// Draws a chart without its titles, for a page that has them.
+#[must_use]
+pub(crate) fn figure(chart: &Chart, size: Size) -> Markup {
+    let mut drawing = Drawing::new(size.width, size.height, &chart.title);
+    panels(&mut drawing, chart, size, 8.0);
+    drawing.figure()
+}
+
+/// Everything below the titles.
+fn panels(drawing: &mut Drawing, chart: &Chart, Size { width, height }: Size, top: f64) {
+    let Some(x) = chart.x_range() else {
+        drawing.text((LEFT, top + 26.0), "sub", "There are no samples to show.");
+        return;
+    };
+    let x = Scale { from: x, to: (LEFT, width - RIGHT) };
+    let entries = legend(chart, width - LEFT - RIGHT);
+    let legend_height = entries.last().map_or(0.0, |entry| entry.row as f64 + 1.0) * LEGEND_LINE;
+    draw_legend(drawing, &entries, top);
+    let panels_height = height - top - legend_height - AXIS - PANEL_GAP * chart.panels.len() as f64 + 14.0;
+    let weights: f64 = chart.panels.iter().map(|panel| panel.weight).sum();
+    let mut panel_top = top + legend_height + PANEL_GAP - 14.0;
+    for (index, panel) in chart.panels.iter().enumerate() {
+        let bottom = panel_top + panels_height * panel.weight / weights.max(f64::MIN_POSITIVE);
+        let frame = Frame { x, y: Scale { from: (0.0, panel.top()), to: (bottom, panel_top) } };
+        draw_panel(drawing, panel, &frame);
+        draw_marks(drawing, chart, &frame, index == 0);
+        if index + 1 == chart.panels.len() {
+            draw_time_axis(drawing, chart, &frame);
+        }
+        panel_top = bottom + PANEL_GAP;
+    }
+}
+
+/// The coordinates of one panel.
 struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    x: (f64, f64),
-    most: f64,
+    x: Scale,
+    y: Scale,
 }
 
 impl Frame {
-    fn x(&self, value: f64) -> f64 {
-        let span = (self.x.1 - self.x.0).max(f64::MIN_POSITIVE);
-        self.left + (value - self.x.0) / span * (self.right - self.left)
+    fn left(&self) -> f64 {
+        self.x.to.0
     }
 
-    fn y(&self, value: f64) -> f64 {
-        self.bottom - value / self.most.max(f64::MIN_POSITIVE) * (self.bottom - self.top)
+    fn right(&self) -> f64 {
+        self.x.to.1
+    }
+
+    fn bottom(&self) -> f64 {
+        self.y.to.0
+    }
+
+    fn top(&self) -> f64 {
+        self.y.to.1
+    }
+
+    fn at(&self, (x, y): (f64, f64)) -> Point {
+        (self.x.at(x), self.y.at(y))
     }
 }
 
-/// Draws a chart.
-#[must_use]
-pub fn draw(chart: &Chart, size: Size, theme: Theme) -> String {
-    let Size { width, height } = size;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         font-family=\"system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', sans-serif\" role=\"img\" \
-         aria-label=\"{}\">\n",
-        escape(&chart.title)
-    );
-    out += &style(theme);
-    let _ = writeln!(out, "<rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>");
-    let _ = writeln!(out, "<text class=\"title\" x=\"{LEFT}\" y=\"28\">{}</text>", escape(&chart.title));
-    let _ = writeln!(out, "<text class=\"sub\" x=\"{LEFT}\" y=\"47\">{}</text>", escape(&chart.subtitle));
-    let Some(x) = chart.x_range() else {
-        let _ = writeln!(
-            out,
-            "<text class=\"sub\" x=\"{LEFT}\" y=\"90\">There are no samples to show.</text>\n</svg>"
-        );
-        return out;
-    };
-    let legend = legend(chart, width - LEFT - RIGHT);
-    let legend_height = legend.last().map_or(0.0, |entry| entry.row as f64 + 1.0) * LEGEND_LINE;
-    let panels_height = height - TOP - legend_height - AXIS - PANEL_GAP * chart.panels.len() as f64 + 14.0;
-    let weights: f64 = chart.panels.iter().map(|panel| panel.weight).sum();
-    draw_legend(&mut out, &legend);
-    let mut top = TOP + legend_height + PANEL_GAP - 14.0;
-    for (index, panel) in chart.panels.iter().enumerate() {
-        let bottom = top + panels_height * panel.weight / weights.max(f64::MIN_POSITIVE);
-        let most = panel.most();
-        let most = if most > 0.0 { most * 1.04 } else { 1.0 };
-        let frame = Frame { left: LEFT, right: width - RIGHT, top, bottom, x, most };
-        let last = index + 1 == chart.panels.len();
-        draw_panel(&mut out, chart, panel, &frame, last);
-        draw_marks(&mut out, chart, &frame, index == 0);
-        top = bottom + PANEL_GAP;
-    }
-    out += "</svg>\n";
-    out
-}
-
-fn style(theme: Theme) -> String {
-    let colors = |dark: bool| {
-        let mut css = String::new();
-        for n in 0..super::PALETTE.len() {
-            let color = super::Color::Nth(n);
-            let _ = write!(css, ".c{n}{{--c:{}}}", if dark { color.on_dark() } else { color.on_light() });
-        }
-        let neutral = super::Color::Neutral;
-        let _ = write!(css, ".cn{{--c:{}}}", if dark { neutral.on_dark() } else { neutral.on_light() });
-        css
-    };
-    // Pictures are drawn by programs that know no variables: everything is spelled out for them.
-    let fixed = |css: &mut String| {
-        let all = (0..super::PALETTE.len()).map(|n| (format!("c{n}"), super::Color::Nth(n)));
-        for (class, color) in all.chain([("cn".to_owned(), super::Color::Neutral)]) {
-            let c = color.on_light();
-            let _ = write!(
-                css,
-                ".{class} .line{{stroke:{c}}} .{class} .area,.{class} .dot,.{class} .key{{fill:{c}}} .{class} .band{{fill:{c}}}"
-            );
-        }
-    };
-    let common = ".title{font-size:17px;font-weight:600}.sub,.tick,.key-text,.mark-text{font-size:12px}\
-        .panel{font-size:12.5px;font-weight:600}.line{fill:none;stroke-width:1.6;stroke-linejoin:round}\
-        .area{fill-opacity:.82;stroke:none}.band{fill-opacity:.2;stroke:none}.grid,.axis{stroke-width:1;fill:none}\
-        .mark{stroke-width:1;stroke-dasharray:4 3}";
-    let mut css = common.to_owned();
-    match theme {
-        Theme::Light => {
-            css += ".bg{fill:#fff}text{fill:#1d2330}.sub,.tick,.mark-text{fill:#5b6472}.grid{stroke:#e6e9ee}\
-                    .axis{stroke:#aab1bc}.mark{stroke:#5b6472}";
-            fixed(&mut css);
-        }
-        Theme::Adapting => {
-            css += ":root{--bg:#fff;--ink:#1d2330;--soft:#5b6472;--grid:#e6e9ee;--axis:#aab1bc}";
-            css += &colors(false);
-            css += "@media (prefers-color-scheme:dark){:root{--bg:#14171c;--ink:#e8ebf0;--soft:#9aa3b2;--grid:#262b33;\
-                    --axis:#4a5260}";
-            css += &colors(true);
-            css += "}.bg{fill:var(--bg)}text{fill:var(--ink)}.sub,.tick,.mark-text{fill:var(--soft)}\
-                    .grid{stroke:var(--grid)}.axis{stroke:var(--axis)}.mark{stroke:var(--soft)}.line{stroke:var(--c)}\
-                    .area,.dot,.key,.band{fill:var(--c)}";
-        }
-    }
-    format!("<style>{css}</style>\n")
-}
-
+/// A name of the legend and its place.
 struct Entry<'a> {
     series: &'a Series,
     x: f64,
     row: usize,
 }
 
-/// Where each name of the legend stands. A name that several panels have stands once.
+/// Places each name of the legend. One that several panels share stands once.
 fn legend(chart: &Chart, width: f64) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     let (mut x, mut row) = (0.0, 0);
@@ -158,7 +117,7 @@ fn legend(chart: &Chart, width: f64) -> Vec<Entry<'_>> {
         if entries.iter().any(|entry| entry.series.name == series.name) {
             continue;
         }
-        let needed = series.name.chars().count() as f64 * LETTER + 34.0;
+        let needed = width_of(&series.name) + 34.0;
         if x > 0.0 && x + needed > width {
             (x, row) = (0.0, row + 1);
         }
@@ -168,143 +127,78 @@ fn legend(chart: &Chart, width: f64) -> Vec<Entry<'_>> {
     entries
 }
 
-fn draw_legend(out: &mut String, entries: &[Entry<'_>]) {
+fn draw_legend(drawing: &mut Drawing, entries: &[Entry<'_>], top: f64) {
     for entry in entries {
-        let (x, y) = (LEFT + entry.x, TOP + entry.row as f64 * LEGEND_LINE + 8.0);
-        let class = class(entry.series);
-        let _ = writeln!(
-            out,
-            "<g class=\"{class}\"><rect class=\"key\" x=\"{x:.1}\" y=\"{:.1}\" width=\"11\" height=\"11\" rx=\"2.5\"/>\
-             <text class=\"key-text\" x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
-            y - 9.5,
-            x + 17.0,
-            y,
-            escape(&entry.series.name)
-        );
+        let (x, y) = (LEFT + entry.x, top + entry.row as f64 * LEGEND_LINE + 8.0);
+        drawing.rectangle((x, y - 9.5), (11.0, 11.0), &format!("key {}", entry.series.color.class()));
+        drawing.text((x + 17.0, y), "", &entry.series.name);
     }
 }
 
-fn draw_panel(out: &mut String, chart: &Chart, panel: &Panel, frame: &Frame, last: bool) {
-    let _ = writeln!(
-        out,
-        "<text class=\"panel\" x=\"{}\" y=\"{:.1}\">{}</text>",
-        frame.left,
-        frame.top - 9.0,
-        escape(&panel.title)
-    );
-    let rows = ((frame.bottom - frame.top) / 55.0).round().max(2.0) as usize;
-    let step = panel.y.step(frame.most, rows);
-    for tick in panel.y.ticks(0.0, frame.most, rows) {
-        let y = frame.y(tick);
-        let _ = writeln!(
-            out,
-            "<path class=\"grid\" d=\"M{:.1} {y:.1}H{:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
-             text-anchor=\"end\">{}</text>",
-            frame.left,
-            frame.right,
-            frame.left - 8.0,
-            y + 4.0,
-            panel.y.write(tick, step)
-        );
+fn draw_panel(drawing: &mut Drawing, panel: &Panel, frame: &Frame) {
+    drawing.text((frame.left(), frame.top() - 9.0), "panel", &panel.title);
+    let rows = ((frame.bottom() - frame.top()) / 55.0).round().max(2.0) as usize;
+    for (tick, words) in frame.y.ticks(panel.y, rows) {
+        let y = frame.y.at(tick);
+        drawing.line((frame.left(), y), (frame.right(), y), "grid");
+        drawing.text((frame.left() - 8.0, y + 4.0), "tick end", &words);
     }
-    for (series, drawn) in panel.series.iter().zip(panel.drawn()) {
-        let _ = writeln!(out, "<g class=\"{}\">{}</g>", class(series), shape(series, &drawn, frame));
+    for (series, edges) in panel.series.iter().zip(panel.drawn()) {
+        draw_series(drawing, series, &edges, frame);
     }
-    let _ = writeln!(
-        out,
-        "<path class=\"axis\" d=\"M{:.1} {:.1}H{:.1}\"/>",
-        frame.left, frame.bottom, frame.right
-    );
-    if last {
-        let columns = ((frame.right - frame.left) / 110.0).round().max(2.0) as usize;
-        let step = chart.x.step(frame.x.1 - frame.x.0, columns);
-        for tick in chart.x.ticks(frame.x.0, frame.x.1, columns) {
-            let x = frame.x(tick);
-            let _ = writeln!(
-                out,
-                "<path class=\"axis\" d=\"M{x:.1} {:.1}v5\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" \
-                 text-anchor=\"middle\">{}</text>",
-                frame.bottom,
-                frame.bottom + 19.0,
-                chart.x.write(tick, step)
-            );
-        }
+    drawing.line((frame.left(), frame.bottom()), (frame.right(), frame.bottom()), "axis");
+}
+
+fn draw_time_axis(drawing: &mut Drawing, chart: &Chart, frame: &Frame) {
+    let columns = ((frame.right() - frame.left()) / 110.0).round().max(2.0) as usize;
+    for (tick, words) in frame.x.ticks(chart.x, columns) {
+        let x = frame.x.at(tick);
+        drawing.line((x, frame.bottom()), (x, frame.bottom() + 5.0), "axis");
+        drawing.text((x, frame.bottom() + 19.0), "tick middle", &words);
     }
 }
 
-fn draw_marks(out: &mut String, chart: &Chart, frame: &Frame, named: bool) {
+/// A line through the panel at each mark, and its name unless that would lie on another; the interactive figure tells
+/// them all.
+fn draw_marks(drawing: &mut Drawing, chart: &Chart, frame: &Frame, named: bool) {
+    let (from, to) = frame.x.from;
     let mut free_from = f64::NEG_INFINITY;
-    for mark in chart.marks.iter().filter(|mark| (frame.x.0..=frame.x.1).contains(&mark.x)) {
-        let x = frame.x(mark.x);
-        let _ = writeln!(out, "<path class=\"mark\" d=\"M{x:.1} {:.1}V{:.1}\"/>", frame.top, frame.bottom);
-        // Names that would lie on each other are left out; the interactive page has them all.
-        let length = mark.name.chars().count() as f64 * LETTER;
-        if named && x > free_from {
-            let (anchor, at) = if x + length > frame.right { ("end", x - 4.0) } else { ("start", x + 4.0) };
-            let _ = writeln!(
-                out,
-                "<text class=\"mark-text\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-                frame.top + 12.0,
-                escape(&mark.name)
-            );
-            free_from = x + length + 8.0;
+    for mark in chart.marks.iter().filter(|mark| (from..=to).contains(&mark.x)) {
+        let x = frame.x.at(mark.x);
+        drawing.line((x, frame.top()), (x, frame.bottom()), "mark");
+        if !named || x <= free_from {
+            continue;
         }
+        let length = width_of(&mark.name);
+        let (class, at) = if x + length > frame.right() { ("tick end", x - 4.0) } else { ("tick", x + 4.0) };
+        drawing.text((at, frame.top() + 12.0), class, &mark.name);
+        free_from = x + length + LETTER;
     }
 }
 
-fn shape(series: &Series, drawn: &[(f64, f64, f64)], frame: &Frame) -> String {
-    let columns = (frame.right - frame.left) as usize;
+fn draw_series(drawing: &mut Drawing, series: &Series, edges: &[(f64, f64, f64)], frame: &Frame) {
+    let columns = (frame.right() - frame.left()) as usize;
+    let class = |shape: &str| format!("{shape} {}", series.color.class());
+    let line = |drawing: &mut Drawing| {
+        let points: Vec<Point> = thin(&series.points, columns).into_iter().map(|p| frame.at(p)).collect();
+        drawing.path(&points, &class("line"));
+    };
+    let area = |drawing: &mut Drawing, shape| {
+        let upper: Vec<Point> = edges.iter().map(|&(x, _, high)| frame.at((x, high))).collect();
+        let lower: Vec<Point> = edges.iter().map(|&(x, low, _)| frame.at((x, low))).collect();
+        drawing.area(&upper, &lower, &class(shape));
+    };
     match &series.shape {
-        Shape::Line => {
-            format!("<path class=\"line\" d=\"{}\"/>", line(&thin(&series.points, columns), frame))
-        }
-        Shape::Dots => series
-            .points
-            .iter()
-            .filter(|(_, y)| y.is_finite())
-            .map(|&(x, y)| {
-                format!("<circle class=\"dot\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>", frame.x(x), frame.y(y))
-            })
-            .collect(),
+        Shape::Line => line(drawing),
         Shape::Band(_) => {
-            let middle = line(&thin(&series.points, columns), frame);
-            format!(
-                "<path class=\"band\" d=\"{}\"/><path class=\"line\" d=\"{middle}\"/>",
-                area(drawn, frame)
-            )
+            area(drawing, "band");
+            line(drawing);
         }
-        Shape::Stacked => format!("<path class=\"area\" d=\"{}\"/>", area(drawn, frame)),
-    }
-}
-
-fn line(points: &[(f64, f64)], frame: &Frame) -> String {
-    let mut path = String::new();
-    let mut pen_down = false;
-    for &(x, y) in points {
-        if y.is_finite() {
-            let _ = write!(path, "{}{:.1} {:.1}", if pen_down { 'L' } else { 'M' }, frame.x(x), frame.y(y));
+        Shape::Stacked => area(drawing, "area"),
+        Shape::Dots => {
+            for &point in series.points.iter().filter(|(_, y)| y.is_finite()) {
+                drawing.dot(frame.at(point), 3.0, &class("dot"), "");
+            }
         }
-        pen_down = y.is_finite();
     }
-    path
-}
-
-fn area(edges: &[(f64, f64, f64)], frame: &Frame) -> String {
-    let upper: Vec<_> = edges.iter().map(|&(x, _, high)| (x, high)).collect();
-    let lower: Vec<_> = edges.iter().rev().map(|&(x, low, _)| (x, low)).collect();
-    let path = line(&upper, frame) + &line(&lower, frame).replacen('M', "L", 1);
-    if path.is_empty() { path } else { path + "Z" }
-}
-
-fn class(series: &Series) -> String {
-    match series.color {
-        super::Color::Nth(n) => format!("c{}", n % super::PALETTE.len()),
-        super::Color::Neutral => "cn".to_owned(),
-    }
-}
-
-/// Text in XML. Control characters are not allowed there at all.
-pub(crate) fn escape(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -134,7 +134,7 @@ fn segments(loaded: &Loaded) -> Vec<Series> {
         .map(|(segment, points)| Series {
             name: segment.label().to_owned(),
             shape: Shape::Stacked,
-            color: segment.color(),
+            color: Color::Memory(segment),
             points,
         })
         .collect()

@@ -1,7 +1,10 @@
 //! Memory over time.
 
 use super::super::Experiment;
-use super::{LEFT, RIGHT, Scale, Tick, Unit, WIDTH, axes, close, line, median, open, path, range, text};
+use super::{LEFT, RIGHT, WIDTH, class, median, ticks_of};
+use crate::chart::scale::Unit;
+use crate::drawing::{Drawing, LETTER, Scale, Tick, axes, range, width_of};
+use maud::Markup;
 use std::collections::BTreeMap;
 use unbloat_lab::metric::Metric;
 use unbloat_lab::trace::Trace;
@@ -13,7 +16,7 @@ const BOTTOM: f64 = HEIGHT - 30.0;
 
 /// PSS over time: the median of each variant's runs, and the band between the smallest and the largest. `None` without
 /// samples.
-pub(in crate::compare) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<String> {
+pub(in crate::compare) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<Markup> {
     let times = range(traces.iter().flat_map(|t| t.points.iter().map(|p| p.0)));
     let highest = traces.iter().flat_map(|t| t.points.iter().map(|p| p.1)).fold(0.0, f64::max);
     if highest == 0.0 {
@@ -21,20 +24,18 @@ pub(in crate::compare) fn over_time(experiment: &Experiment, traces: &[Trace]) -
     }
     let x = Scale { from: times, to: (LEFT - 60.0, WIDTH - RIGHT) };
     let y = Scale { from: (0.0, highest * 1.03), to: (BOTTOM, TOP) };
-    let mut out = String::new();
-    open(&mut out, HEIGHT, "memory of the server's processes over time, by variant");
-    axes(&mut out, (x, &x.ticks(Unit::Seconds, 8)), (y, &y.ticks_of(Metric::PssEnd, 5)));
-    marks(&mut out, x, &moments(traces));
+    let mut drawing = Drawing::new(WIDTH, HEIGHT, "memory of the server's processes over time, by variant");
+    axes(&mut drawing, (x, &x.ticks(Unit::Seconds, 8)), (y, &ticks_of(y, Metric::PssEnd, 5)));
+    marks(&mut drawing, x, &moments(traces));
     for index in 0..experiment.variants.len() {
         let own: Vec<&Trace> = traces.iter().filter(|t| t.slot.variant == index).collect();
-        curve(&mut out, &own, x, y, &format!("v{}", index % 10));
+        curve(&mut drawing, &own, x, y, index);
     }
-    close(&mut out);
-    Some(out)
+    Some(drawing.figure())
 }
 
 /// The median of some runs, and the band that has them all.
-fn curve(out: &mut String, runs: &[&Trace], x: Scale, y: Scale, class: &str) {
+fn curve(drawing: &mut Drawing, runs: &[&Trace], x: Scale, y: Scale, variant: usize) {
     const POINTS: usize = 160;
     let (mut upper, mut lower, mut middle) = (vec![], vec![], vec![]);
     for i in 0..POINTS {
@@ -47,9 +48,8 @@ fn curve(out: &mut String, runs: &[&Trace], x: Scale, y: Scale, class: &str) {
         lower.push((x.at(time), y.at(low)));
         middle.push((x.at(time), y.at(center)));
     }
-    let band: Vec<_> = upper.into_iter().chain(lower.into_iter().rev()).collect();
-    path(out, &band, &format!("band {class}"));
-    path(out, &middle, &format!("median {class}"));
+    drawing.area(&upper, &lower, &class("band", variant));
+    drawing.path(&middle, &class("line", variant));
 }
 
 /// What happens when, in order of time, medians over the runs: the load, or its steps by their number of clients, and the
@@ -72,16 +72,14 @@ fn moments(traces: &[Trace]) -> Vec<Tick> {
 }
 
 /// A line at each moment, and its name where there is room for it.
-fn marks(out: &mut String, x: Scale, moments: &[Tick]) {
-    /// A letter, on the wide side.
-    const LETTER: f64 = 6.5;
+fn marks(drawing: &mut Drawing, x: Scale, moments: &[Tick]) {
     let mut free_from = f64::NEG_INFINITY;
     for (time, name) in moments {
         let at = x.at(*time);
-        line(out, (at, TOP - 16.0), (at, BOTTOM), "phase");
+        drawing.line((at, TOP - 16.0), (at, BOTTOM), "mark");
         if at >= free_from {
-            text(out, at + 4.0, TOP - 8.0, "tick", name);
-            free_from = at + 4.0 + LETTER * name.chars().count() as f64;
+            drawing.text((at + 4.0, TOP - 8.0), "tick", name);
+            free_from = at + LETTER + width_of(name);
         }
     }
 }
@@ -112,9 +110,10 @@ mod tests {
     #[test]
     fn a_name_without_room_is_left_out_and_its_line_is_not() {
         let x = Scale { from: (0.0, 100.0), to: (0.0, 100.0) };
-        let mut out = String::new();
-        marks(&mut out, x, &[(0.0, "1000".into()), (10.0, "2000".into()), (50.0, "idle".into())]);
-        assert_eq!(out.matches("<line").count(), 3);
+        let mut drawing = Drawing::new(100.0, HEIGHT, "");
+        marks(&mut drawing, x, &[(0.0, "1000".into()), (10.0, "2000".into()), (50.0, "idle".into())]);
+        let out = drawing.figure().into_string();
+        assert_eq!(out.matches("class=\"mark\"").count(), 3);
         assert!(out.contains(">1000<") && !out.contains(">2000<") && out.contains(">idle<"), "{out}");
     }
 

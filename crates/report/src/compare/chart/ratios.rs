@@ -1,7 +1,10 @@
 //! Each variant's ratio to the control, block by block and altogether.
 
 use super::super::Experiment;
-use super::{LEFT, RIGHT, Scale, Unit, WIDTH, close, dot, line, open, range, text};
+use super::{LEFT, RIGHT, WIDTH, class};
+use crate::chart::scale::Unit;
+use crate::drawing::{Drawing, Scale, range};
+use maud::Markup;
 use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis};
 use unbloat_lab::metric::Metric;
@@ -22,7 +25,7 @@ const ROW: f64 = 30.0;
 
 /// Ratios to the control: a dot a block, the estimate and its interval, the margin as a band around 1. The last row is the
 /// control's second run of each block against its first.
-pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Option<String> {
+pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Option<Markup> {
     let rows = rows(experiment, metric);
     if rows.is_empty() {
         return None;
@@ -31,25 +34,19 @@ pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Opt
     let x = Scale { from: shown(&rows, margin), to: (LEFT, WIDTH - RIGHT) };
     let height = 34.0 + ROW * rows.len() as f64;
     let bottom = height - 24.0;
-    let mut out = String::new();
-    open(&mut out, height, &format!("{} of each variant as a ratio to the control", metric.name()));
+    let mut drawing =
+        Drawing::new(WIDTH, height, &format!("{} of each variant as a ratio to the control", metric.name()));
     let (low, high) = (x.at(1.0 / margin), x.at(margin));
-    let _ = write!(
-        out,
-        "<rect x=\"{low:.1}\" y=\"4\" width=\"{:.1}\" height=\"{:.1}\" class=\"margin\"/>",
-        high - low,
-        bottom - 4.0
-    );
+    drawing.rectangle((low, 4.0), (high - low, bottom - 4.0), "margin");
     for (tick, words) in x.ticks(Unit::Number, 8) {
-        let class = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
-        line(&mut out, (x.at(tick), 4.0), (x.at(tick), bottom), class);
-        text(&mut out, x.at(tick), bottom + 16.0, "tick middle", &format!("{words}×"));
+        let kind = if (tick - 1.0).abs() < 1e-9 { "one" } else { "grid" };
+        drawing.line((x.at(tick), 4.0), (x.at(tick), bottom), kind);
+        drawing.text((x.at(tick), bottom + 16.0), "tick middle", &format!("{words}×"));
     }
     for (i, row) in rows.iter().enumerate() {
-        draw(&mut out, row, x, 20.0 + ROW * i as f64);
+        draw(&mut drawing, row, x, 20.0 + ROW * i as f64);
     }
-    close(&mut out);
-    Some(out)
+    Some(drawing.figure())
 }
 
 fn rows<'a>(experiment: &Experiment<'a>, metric: Metric) -> Vec<Row<'a>> {
@@ -100,21 +97,20 @@ fn shown(rows: &[Row], margin: f64) -> (f64, f64) {
     range(rows.iter().flat_map(of_row).chain([1.0 / margin, margin]))
 }
 
-fn draw(out: &mut String, row: &Row, x: Scale, y: f64) {
+fn draw(drawing: &mut Drawing, row: &Row, x: Scale, y: f64) {
     let Contrast { ratio, interval, .. } = row.contrast;
-    let class = format!("v{}", row.index % 10);
-    text(out, LEFT - 12.0, y + 4.0, "end", row.name);
+    drawing.text((LEFT - 12.0, y + 4.0), "end", row.name);
     for dot_ratio in &row.dots {
         let title = format!("{}: {dot_ratio:.3}×", row.name);
-        dot(out, (x.at(*dot_ratio), y + 7.0), 2.6, &format!("run {class}"), &title);
+        drawing.dot((x.at(*dot_ratio), y + 7.0), 2.6, &class("run", row.index), &title);
     }
     let mut title = format!("{}: {ratio:.3}×", row.name);
     if let Some((low, high)) = interval {
         let _ = write!(title, ", {low:.3}–{high:.3}");
         let (low, high) = (x.at(low).max(LEFT), x.at(high).min(WIDTH - RIGHT));
-        line(out, (low, y), (high, y), &format!("interval {class}"));
+        drawing.line((low, y), (high, y), &class("interval", row.index));
     }
-    dot(out, (x.at(ratio), y), 4.5, &class, &title);
+    drawing.dot((x.at(ratio), y), 4.5, &class("estimate", row.index), &title);
 }
 
 #[cfg(test)]
@@ -127,9 +123,9 @@ mod tests {
     #[test]
     fn every_block_is_a_dot_and_the_control_against_itself_too() {
         let mut owned = Owned::new(6);
-        let svg = ratios(&owned.experiment(), Metric::PssEnd).unwrap();
-        assert_eq!(svg.matches("class=\"run v1\"").count(), 6);
-        assert_eq!(svg.matches("class=\"run v0\"").count(), 6);
+        let svg = ratios(&owned.experiment(), Metric::PssEnd).unwrap().into_string();
+        assert_eq!(svg.matches("class=\"run s0\"").count(), 6);
+        assert_eq!(svg.matches("class=\"run neutral\"").count(), 6);
         assert_eq!(svg.matches("control to itself: ").count(), 7, "its dots and its estimate");
 
         owned.results[0].excluded = Some(Exclusion::Dirty("3 lost".into()));
@@ -138,6 +134,6 @@ mod tests {
 
     #[test]
     fn a_metric_that_no_run_has_is_not_drawn() {
-        assert_eq!(ratios(&Owned::new(6).experiment(), Metric::CpuPerUnit), None);
+        assert!(ratios(&Owned::new(6).experiment(), Metric::CpuPerUnit).is_none());
     }
 }

@@ -2,7 +2,9 @@
 
 use super::super::Experiment;
 use super::super::sentence::{value, words};
-use super::{BELOW, LEFT, Scale, WIDTH, axes, axis_name, close, dot, median, open, path, range, text};
+use super::{BELOW, LEFT, WIDTH, class, median, ticks_of};
+use crate::drawing::{Drawing, Point, Scale, axes, axis_name, range};
+use maud::Markup;
 use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::result::RunResult;
 
@@ -12,8 +14,6 @@ const NAMES: f64 = 120.0;
 const LINE: f64 = 14.0;
 /// A letter of a name, on the wide side.
 const LETTER: f64 = 7.5;
-
-type Point = (f64, f64);
 
 /// One variant.
 struct Cloud<'a> {
@@ -26,14 +26,14 @@ struct Cloud<'a> {
 }
 
 /// Memory against latency, with the frontier of what is beaten in neither. `None` when no run has both.
-pub(in crate::compare) fn trade_off(experiment: &Experiment) -> Option<String> {
+pub(in crate::compare) fn trade_off(experiment: &Experiment) -> Option<Markup> {
     let minimized = experiment.plan.rule.minimize;
     let memory = if minimized.unit() == Unit::Bytes { minimized } else { Metric::PssEnd };
     draw(experiment, memory, latency(experiment), true)
 }
 
 /// Latency against the work per second of each run: for loads without steps. `None` when no run has both.
-pub(in crate::compare) fn by_work(experiment: &Experiment) -> Option<String> {
+pub(in crate::compare) fn by_work(experiment: &Experiment) -> Option<Markup> {
     draw(experiment, Metric::Throughput, latency(experiment), false)
 }
 
@@ -43,7 +43,7 @@ pub(in crate::compare) fn latency(experiment: &Experiment) -> Metric {
     experiment.plan.rule.not_worse.iter().copied().find(is_latency).unwrap_or(Metric::P95)
 }
 
-fn draw(experiment: &Experiment, across: Metric, up: Metric, with_frontier: bool) -> Option<String> {
+fn draw(experiment: &Experiment, across: Metric, up: Metric, with_frontier: bool) -> Option<Markup> {
     const HEIGHT: f64 = 366.0;
     let clouds = clouds(experiment, across, up);
     let points = || clouds.iter().flat_map(|cloud| cloud.points.iter().copied());
@@ -51,28 +51,27 @@ fn draw(experiment: &Experiment, across: Metric, up: Metric, with_frontier: bool
     let x = Scale { from: range(points().map(|p| p.0)), to: (LEFT - 60.0, WIDTH - NAMES) };
     let y = Scale { from: range(points().map(|p| p.1).chain([0.0])), to: (HEIGHT - BELOW, 12.0) };
     let at = |(across, up): Point| (x.at(across), y.at(up));
-    let mut out = String::new();
-    open(&mut out, HEIGHT, &format!("{} against {}, each run a dot", words(up), words(across)));
-    axes(&mut out, (x, &x.ticks_of(across, 6)), (y, &y.ticks_of(up, 5)));
-    axis_name(&mut out, x, y, words(across));
+    let mut drawing =
+        Drawing::new(WIDTH, HEIGHT, &format!("{} against {}, each run a dot", words(up), words(across)));
+    axes(&mut drawing, (x, &ticks_of(x, across, 6)), (y, &ticks_of(y, up, 5)));
+    axis_name(&mut drawing, x, y, words(across));
     if with_frontier {
         let centers = clouds.iter().map(|cloud| cloud.center).collect();
-        path(&mut out, &frontier(centers).into_iter().map(at).collect::<Vec<_>>(), "frontier");
+        drawing.path(&frontier(centers).into_iter().map(at).collect::<Vec<_>>(), "frontier");
     }
     for cloud in &clouds {
         for &point in &cloud.points {
             let title = format!("{}: {}, {}", cloud.name, value(across, point.0), value(up, point.1));
-            dot(&mut out, at(point), 2.6, &format!("run v{}", cloud.index % 10), &title);
+            drawing.dot(at(point), 2.6, &class("run", cloud.index), &title);
         }
     }
     for cloud in &clouds {
-        dot(&mut out, at(cloud.center), 6.0, &format!("v{}", cloud.index % 10), cloud.name);
+        drawing.dot(at(cloud.center), 6.0, &class("estimate", cloud.index), cloud.name);
     }
     for ((x, y), cloud) in apart(clouds.iter().map(|cloud| (at(cloud.center), cloud)).collect()) {
-        text(&mut out, x + 10.0, y + 4.0, &format!("name v{}", cloud.index % 10), cloud.name);
+        drawing.text((x + 10.0, y + 4.0), &class("name", cloud.index), cloud.name);
     }
-    close(&mut out);
-    Some(out)
+    Some(drawing.figure())
 }
 
 /// The variants that have a run with both metrics. One with only one of them would shift the others' pairs.
@@ -147,11 +146,11 @@ mod tests {
     #[test]
     fn every_run_is_a_dot() {
         let owned = Owned::new(6);
-        let svg = trade_off(&owned.experiment()).unwrap();
-        assert_eq!(svg.matches("class=\"run v").count(), owned.results.len());
+        let svg = trade_off(&owned.experiment()).unwrap().into_string();
+        assert_eq!(svg.matches("class=\"run ").count(), owned.results.len());
         assert!(svg.contains("class=\"frontier\""));
-        let svg = by_work(&owned.experiment()).unwrap();
-        assert_eq!(svg.matches("class=\"run v").count(), owned.results.len());
+        let svg = by_work(&owned.experiment()).unwrap().into_string();
+        assert_eq!(svg.matches("class=\"run ").count(), owned.results.len());
         assert!(!svg.contains("class=\"frontier\""), "more work a second is no cost");
     }
 }

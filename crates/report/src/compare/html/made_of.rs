@@ -1,41 +1,37 @@
 //! What memory is made of, a bar per variant.
 
 use super::super::Experiment;
-use crate::markup::escape;
+use crate::page::printable;
 use crate::segment::Segment;
-use std::fmt::Write as _;
+use maud::{Markup, html};
 use unbloat_heap::Iec;
 use unbloat_lab::trace::Trace;
 
 /// Bars, the median of each variant's runs segment by segment, as they are at the end of the load. `None` when no run has a
 /// census.
-pub(super) fn made_of(experiment: &Experiment, traces: &[Trace]) -> Option<String> {
+pub(super) fn made_of(experiment: &Experiment, traces: &[Trace]) -> Option<Markup> {
     let bars: Vec<Bar> = (0..experiment.variants.len()).map(|index| bar(index, traces)).collect();
     let longest = bars.iter().map(total).fold(0.0, f64::max);
     if longest == 0.0 {
         return None;
     }
-    let mut body = String::from("<div class=\"bars\">");
-    for (variant, bar) in experiment.variants.iter().zip(&bars) {
-        // A variant none of whose runs counts.
-        if total(bar) == 0.0 {
-            continue;
+    // Not those of which no run counts.
+    let shown = || experiment.variants.iter().zip(&bars).filter(|(_, bar)| total(bar) > 0.0);
+    Some(html! {
+        div.bars {
+            @for (variant, bar) in shown() {
+                span { (printable(&variant.name)) }
+                div.bar { @for (segment, &bytes) in Segment::ALL.into_iter().zip(bar) { (part(segment, bytes, longest)) } }
+                b { (Iec(total(bar) as u64)) }
+            }
         }
-        let _ = write!(body, "<span>{}</span><div class=\"bar\">", escape(&variant.name));
-        for (segment, bytes) in Segment::ALL.into_iter().zip(bar) {
-            let (share, size) = (bytes / longest * 100.0, Iec(*bytes as u64));
-            let (key, label) = (segment.key(), segment.label());
-            let _ =
-                write!(body, "<i class=\"{key}\" style=\"width:{share:.2}%\" title=\"{label}: {size}\"></i>");
-        }
-        let _ = write!(body, "</div><b>{}</b>", Iec(total(bar) as u64));
-    }
-    body.push_str("</div><ul class=\"legend\">");
-    for segment in Segment::ALL {
-        let _ = write!(body, "<li><i class=\"{}\"></i>{}</li>", segment.key(), segment.label());
-    }
-    body.push_str("</ul>");
-    Some(body)
+        ul.legend { @for segment in Segment::ALL { li { i class=(segment.key()) {} (segment.label()) } } }
+    })
+}
+
+fn part(segment: Segment, bytes: f64, longest: f64) -> Markup {
+    let width = format!("width:{:.2}%", bytes / longest * 100.0);
+    html! { i class=(segment.key()) style=(width) title={ (segment.label()) ": " (Iec(bytes as u64)) } {} }
 }
 
 /// Bytes of each of [`Segment::ALL`].

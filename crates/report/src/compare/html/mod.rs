@@ -1,4 +1,4 @@
-//! The comparison as one self-contained page: no network, no script.
+//! A comparison as a page whose charts need no script.
 //!
 //! Every part is always there: a chart that cannot be drawn says why.
 
@@ -7,13 +7,13 @@ mod origin;
 mod table;
 
 use super::{Experiment, chart, sentence, text};
-use crate::markup::escape;
-use std::fmt::{self, Write as _};
+use crate::chart::page::STILL;
+use crate::page::{Page, printable, section};
+use crate::palette::Color;
+use maud::{Markup, html as markup};
 use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::trace::Trace;
-
-const BASE: &str = include_str!("../../../assets/inspect.css");
-const STYLE: &str = include_str!("../../../assets/compare.css");
+use unbloat_lab::variant::Variant;
 
 /// What the page says beside the experiment itself.
 #[derive(Debug, Clone)]
@@ -31,128 +31,122 @@ pub struct About {
 /// Renders the page.
 #[must_use]
 pub fn html(experiment: &Experiment, about: &About) -> String {
-    let mut out = String::new();
-    // Writing to a string has no way to fail.
-    let _ = page(&mut out, experiment, about);
-    out
-}
-
-fn page(out: &mut String, experiment: &Experiment, about: &About) -> fmt::Result {
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title} · unbloat compare</title>\n<style>\n{BASE}{STYLE}</style>\n</head>\n<body>\n\
-         <header><p class=\"tool\">unbloat compare</p><h1>{title}</h1>\
-         <p class=\"quiet\">{size} · each on a freshly started server</p></header>\n<main>\n",
-        title = escape(&experiment.plan.title),
-        size = text::size(experiment),
-    )?;
-    answer(out, experiment)?;
-    table::table(out, experiment)?;
-    memory(out, experiment, &about.traces)?;
-    trade_off(out, experiment)?;
-    latency(out, experiment)?;
-    intervals(out, experiment)?;
-    origin::evidence(out, experiment, about)?;
-    origin::reproduction(out, experiment, about)?;
-    out.push_str("</main>\n</body>\n</html>\n");
-    Ok(())
-}
-
-fn section(out: &mut String, title: &str, note: &str, body: &str) -> fmt::Result {
-    write!(out, "<section><h2>{title}</h2>")?;
-    if !note.is_empty() {
-        write!(out, "<p class=\"quiet\">{note}</p>")?;
-    }
-    writeln!(out, "\n{body}</section>")
+    let body = markup! {
+        (answer(experiment))
+        (table::table(experiment))
+        (memory(experiment, &about.traces))
+        (trade_off(experiment))
+        (latency(experiment))
+        (intervals(experiment))
+        (origin::evidence(experiment, about))
+        (origin::reproduction(experiment, about))
+    };
+    let subtitle = format!("{} · each on a freshly started server", text::size(experiment));
+    let title = &experiment.plan.title;
+    Page { command: "unbloat compare", title, subtitle: &subtitle, body, parts: &[STILL] }.render()
 }
 
 /// A section whose chart may be impossible; then it says why.
-fn figure(out: &mut String, title: &str, note: &str, drawn: Option<String>, why_not: &str) -> fmt::Result {
+fn figure(title: &str, note: &str, drawn: Option<Markup>, why_not: &str) -> Markup {
     match drawn {
-        Some(body) => section(out, title, note, &body),
-        None => section(out, title, why_not, ""),
+        Some(body) => section(title, note, &body),
+        None => section(title, why_not, &markup! {}),
     }
 }
 
-fn answer(out: &mut String, experiment: &Experiment) -> fmt::Result {
+fn answer(experiment: &Experiment) -> Markup {
     let (headline, reason) = text::answer(experiment);
-    let class =
-        if matches!(experiment.recommendation, Recommendation::Use { .. }) { "answer yes" } else { "answer" };
-    write!(out, "<section class=\"{class}\"><h2>{}</h2><p>{}</p>", escape(&headline), escape(&reason))?;
+    let yes = matches!(experiment.recommendation, Recommendation::Use { .. });
     let deploy = text::deploy(experiment);
-    if !deploy.is_empty() {
-        out.push_str("<dl>");
-        for (place, line) in deploy {
-            write!(out, "<dt>{}</dt><dd><code>{}</code></dd>", escape(place), escape(&line))?;
+    markup! {
+        section.answer.yes[yes] {
+            h2 { (printable(&headline)) }
+            p { (printable(&reason)) }
+            @if !deploy.is_empty() {
+                dl {
+                    @for (place, line) in &deploy {
+                        dt { (place) }
+                        dd { code { (printable(line)) } }
+                    }
+                }
+            }
+            @for warning in &experiment.analysis.warnings { p.caution { (printable(&warning.to_string())) } }
         }
-        out.push_str("</dl>");
     }
-    for warning in &experiment.analysis.warnings {
-        write!(out, "<p class=\"caution\">{}</p>", escape(&warning.to_string()))?;
-    }
-    out.push_str("</section>\n");
-    Ok(())
 }
 
 /// Over time, and by what it is made of.
-fn memory(out: &mut String, experiment: &Experiment, traces: &[Trace]) -> fmt::Result {
-    let curves = chart::over_time(experiment, traces).map(|svg| legend(experiment) + &svg);
-    let note = "PSS of the server's processes: the line is the median of the variant's runs, the band reaches from the \
-                smallest to the largest. Dotted lines mark where the load begins, or each step of it with so many clients, and \
-                where it ends and the server idles.";
-    figure(out, "Memory over time", note, curves, "No run that counts has samples of its memory.")?;
-    let note = "At the end of the load; medians over the variant's runs. What the application has freed is cached by a thread, \
-                trimmable (whole pages that could be given back), or stranded on pages with something live on them. Not told \
-                apart is what an allocator holds whose insides are not read.";
+fn memory(experiment: &Experiment, traces: &[Trace]) -> Markup {
+    let over_time = "PSS of the server's processes: the line is the median of the variant's runs, the band reaches from the \
+                     smallest to the largest. Dotted lines mark where the load begins, or each step of it with so many \
+                     clients, and where it ends and the server idles.";
+    let made_of = "At the end of the load; medians over the variant's runs. What the application has freed is cached by a \
+                   thread, trimmable (whole pages that could be given back), or stranded on pages with something live on \
+                   them. Not told apart is what an allocator holds whose insides are not read.";
+    let curves = chart::over_time(experiment, traces).map(|svg| with_legend(experiment, &svg));
     let bars = made_of::made_of(experiment, traces);
-    figure(out, "What memory is made of", note, bars, "No run that counts has a census of its memory.")
+    markup! {
+        (figure("Memory over time", over_time, curves, "No run that counts has samples of its memory."))
+        (figure("What memory is made of", made_of, bars, "No run that counts has a census of its memory."))
+    }
 }
 
 /// What no run has cannot be drawn.
 const NO_LATENCY: &str = "This load does not measure latency.";
 const NO_WORK: &str = "This load does not measure both latency and work per second.";
 
-fn trade_off(out: &mut String, experiment: &Experiment) -> fmt::Result {
+fn trade_off(experiment: &Experiment) -> Markup {
     let note = "Each small dot is a run, each large one a variant's medians; the lower left is best. What lies on the \
                 dotted line, the frontier, is beaten by nothing in both.";
-    let svg = chart::trade_off(experiment).map(|svg| legend(experiment) + &svg);
-    figure(out, "Memory against latency", note, svg, NO_LATENCY)
+    let svg = chart::trade_off(experiment).map(|svg| with_legend(experiment, &svg));
+    figure("Memory against latency", note, svg, NO_LATENCY)
 }
 
-fn latency(out: &mut String, experiment: &Experiment) -> fmt::Result {
+fn latency(experiment: &Experiment) -> Markup {
     if let Some(svg) = chart::by_clients(experiment) {
         let note = "Each dot is a run, the lines join the medians over the variant's runs.";
-        return section(out, "Latency (p95) against clients", note, &(legend(experiment) + &svg));
+        return section("Latency (p95) against clients", note, &with_legend(experiment, &svg));
     }
     let title = format!("Latency ({}) against work per second", sentence::short(chart::latency(experiment)));
     let note = "This load has no steps of clients, so each run stands at the work per second that it reached; a large dot \
                 is a variant's medians.";
-    let svg = chart::by_work(experiment).map(|svg| legend(experiment) + &svg);
-    figure(out, &title, note, svg, NO_WORK)
+    let svg = chart::by_work(experiment).map(|svg| with_legend(experiment, &svg));
+    figure(&title, note, svg, NO_WORK)
 }
 
-fn legend(experiment: &Experiment) -> String {
-    let item = |(index, variant): (usize, &unbloat_lab::variant::Variant)| {
-        format!("<li><i class=\"v{}\"></i>{}</li>", index % 10, escape(&variant.name))
-    };
-    let items: String = experiment.variants.iter().enumerate().map(item).collect();
-    format!("<ul class=\"legend\">{items}</ul>")
-}
-
-fn intervals(out: &mut String, experiment: &Experiment) -> fmt::Result {
-    let rule = &experiment.plan.rule;
-    let mut body = String::new();
-    for metric in rule.metrics() {
-        let Some(svg) = chart::ratios(experiment, metric) else { continue };
-        let seen = experiment.analysis.aa.get(&metric).and_then(|aa| aa.minimum_detectable_ratio);
-        let seen = seen.map_or(String::new(), |ratio| {
-            let percent = (ratio - 1.0) * 100.0;
-            format!("<p class=\"quiet\">Differences from {percent:.1} % on would be shown with 80 % probability.</p>")
-        });
-        write!(body, "<h3>{}</h3>{seen}{svg}", sentence::words(metric))?;
+fn with_legend(experiment: &Experiment, drawing: &Markup) -> Markup {
+    markup! {
+        ul.legend {
+            @for (index, variant) in experiment.variants.iter().enumerate() { li { (name(index, variant)) } }
+        }
+        (drawing)
     }
+}
+
+/// A variant's name beside its color.
+fn name(index: usize, variant: &Variant) -> Markup {
+    markup! { i class=(Color::variant(index).class()) {} (printable(&variant.name)) }
+}
+
+fn intervals(experiment: &Experiment) -> Markup {
+    let rule = &experiment.plan.rule;
+    let detectable = |metric| {
+        let ratio = experiment.analysis.aa.get(&metric)?.minimum_detectable_ratio?;
+        Some((ratio - 1.0) * 100.0)
+    };
+    let body = markup! {
+        @for metric in rule.metrics() {
+            @if let Some(svg) = chart::ratios(experiment, metric) {
+                h3 { (sentence::words(metric)) }
+                @if let Some(percent) = detectable(metric) {
+                    p.quiet {
+                        (format!("Differences from {percent:.1} % on would be shown with 80 % probability."))
+                    }
+                }
+                (svg)
+            }
+        }
+    };
     let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
     let note = format!(
         "A small dot is one block's run against its control, a large one the estimate with its {level:.0} % interval; the band \
@@ -160,7 +154,7 @@ fn intervals(out: &mut String, experiment: &Experiment) -> fmt::Result {
          first: what differs there is noise.",
         rule.margin * 100.0
     );
-    section(out, "How sure", &note, &body)
+    section("How sure", &note, &body)
 }
 
 #[cfg(test)]
@@ -186,20 +180,20 @@ mod tests {
             assert!(table.contains(&format!(">{column}</th>")), "{column}");
         }
         let over_time = part(&page, "Memory over time");
-        assert_eq!(over_time.matches("class=\"median v").count(), 2);
-        assert_eq!(over_time.matches("class=\"band v").count(), 2);
+        assert_eq!(over_time.matches("class=\"line ").count(), 2);
+        assert_eq!(over_time.matches("class=\"band ").count(), 2);
         assert!(over_time.contains(">200</text>") && over_time.contains(">idle</text>"));
         let made_of = part(&page, "What memory is made of");
         assert!(made_of.contains("stranded: 100 MiB") && made_of.contains("stranded: 10.0 MiB"));
         let trade_off = part(&page, "Memory against latency");
-        assert_eq!(trade_off.matches("class=\"run v").count(), 18, "every run is a dot");
+        assert_eq!(trade_off.matches("class=\"run ").count(), 18, "every run is a dot");
         assert!(trade_off.contains("class=\"frontier\""));
         let clients = part(&page, "Latency (p95) against clients");
-        assert!(clients.contains(">clients</text>") && clients.matches("class=\"run v").count() == 36);
+        assert!(clients.contains(">clients</text>") && clients.matches("class=\"run ").count() == 36);
         let sure = part(&page, "How sure");
-        assert!(sure.contains(">control to itself</text>") && sure.contains("class=\"run v0\""));
+        assert!(sure.contains(">control to itself</text>") && sure.contains("class=\"run neutral\""));
         let evidence = part(&page, "Where the figures come from");
-        for fact in ["glibc&#39;s arena_max is 2", "<td>kernel</td><td>6.1</td>", "0.10 % of the machine's"] {
+        for fact in ["glibc's arena_max is 2", "<td>kernel</td><td>6.1</td>", "0.10 % of the machine's"] {
             assert!(evidence.contains(fact), "{fact}: {evidence}");
         }
         let again = part(&page, "How to reproduce it");
@@ -240,6 +234,7 @@ mod tests {
         let about =
             About { plan: "</pre><script>".to_owned(), recording: "<i>.unbloat".to_owned(), ..owned.about() };
         let page = html(&owned.experiment(), &about);
-        assert!(!page.contains("<script") && !page.contains("<b onclick") && !page.contains("<i>.unbloat"));
+        assert_eq!(page.matches("<script").count(), 1, "the shell's own");
+        assert!(!page.contains("<b onclick") && !page.contains("<i>.unbloat"));
     }
 }

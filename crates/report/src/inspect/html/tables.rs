@@ -1,137 +1,158 @@
 //! The tables of the page.
 
 use super::super::words::{self, Group};
-use crate::markup::escape;
+use crate::page::printable;
 use crate::segment::Segment;
 use crate::style::{percent, thousands};
-use std::fmt::{self, Write as _};
+use maud::{Markup, html};
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Allocator, Category, ProcessReport, RubyHeap};
+use unbloat_heap::model::{Allocator, Arena, Category, ProcessReport, RubyHeap};
+
+/// A cell with a size, which sorts by its bytes.
+fn size(bytes: u64) -> Markup {
+    html! { td data-value=(bytes) { (Iec(bytes)) } }
+}
+
+/// A cell with a count.
+fn count(number: u64) -> Markup {
+    html! { td data-value=(number) { (thousands(number)) } }
+}
 
 /// Every resident byte in one category.
-pub(super) fn census(out: &mut String, process: &ProcessReport) -> fmt::Result {
-    out.push_str("<div><h3>Where every byte is</h3><table><tbody>");
+pub(super) fn census(process: &ProcessReport) -> Markup {
     let rss = process.rss_bytes;
-    for group in Group::ALL {
-        let mut rows: Vec<_> =
-            process.census.iter().filter(|&(category, _)| Group::of(category) == group).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        // The types of Ruby objects first, the largest at the top; the rest in the census's own order.
-        rows.sort_by_key(|&(category, bytes)| match category {
-            Category::RubyLive(_) => (false, u64::MAX - bytes),
-            _ => (true, 0),
-        });
-        let sum: u64 = rows.iter().map(|(_, bytes)| bytes).sum();
-        write!(
-            out,
-            "<tr class=\"group\"><th>{}</th><td>{}</td><td>{}</td></tr>",
-            group.label(),
-            Iec(sum),
-            percent(sum, rss)
-        )?;
-        for (category, bytes) in rows {
-            write!(
-                out,
-                "<tr><td><i class=\"{}\"></i>{}</td><td>{}</td><td>{}</td></tr>",
-                Segment::of(category).key(),
-                words::label(category),
-                Iec(bytes),
-                percent(bytes, rss)
-            )?;
-        }
-    }
     let missing = process.unattributed_bytes();
-    if missing != 0 {
-        let what = if missing > 0 { "not attributed" } else { "counted twice" };
-        write!(out, "<tr><td>{what}</td><td>{}</td><td></td></tr>", Iec(missing.unsigned_abs()))?;
+    html! {
+        div {
+            h3 { "Where every byte is" }
+            table {
+                tbody {
+                    @for group in Group::ALL { (census_group(process, group)) }
+                    @if missing != 0 {
+                        tr {
+                            td { (if missing > 0 { "not attributed" } else { "counted twice" }) }
+                            td { (Iec(missing.unsigned_abs())) }
+                            td {}
+                        }
+                    }
+                    tr.group { th { "resident" } td { (Iec(rss)) } td { "100 %" } }
+                }
+            }
+        }
     }
-    write!(out, "<tr class=\"group\"><th>resident</th><td>{}</td><td>100 %</td></tr>", Iec(rss))?;
-    out.push_str("</tbody></table></div>\n");
-    Ok(())
+}
+
+fn census_group(process: &ProcessReport, group: Group) -> Markup {
+    let rss = process.rss_bytes;
+    let mut rows: Vec<(Category, u64)> =
+        process.census.iter().filter(|&(category, _)| Group::of(category) == group).collect();
+    if rows.is_empty() {
+        return html! {};
+    }
+    // The types of Ruby objects first, the largest at the top; the others in the census's own order.
+    rows.sort_by_key(|&(category, bytes)| match category {
+        Category::RubyLive(_) => (false, u64::MAX - bytes),
+        _ => (true, 0),
+    });
+    let sum: u64 = rows.iter().map(|(_, bytes)| bytes).sum();
+    html! {
+        tr.group { th { (group.label()) } td { (Iec(sum)) } td { (percent(sum, rss)) } }
+        @for (category, bytes) in rows {
+            tr {
+                td { i class=(Segment::of(category).key()) {} (words::label(category)) }
+                td { (Iec(bytes)) }
+                td { (percent(bytes, rss)) }
+            }
+        }
+    }
 }
 
 /// The Ruby heap by slot size, and the memory its objects own.
-pub(super) fn ruby(out: &mut String, ruby: &RubyHeap) -> fmt::Result {
-    write!(
-        out,
-        "<div><h3>Ruby heap</h3><p class=\"quiet\">Ruby {} · {} pages of {} · {} slots · {}</p>\
-         <table><thead><tr><th>slot</th><th>pages</th><th>live</th><th>free</th><th>live</th></tr>\
-         </thead><tbody>",
-        escape(&ruby.version),
-        thousands(ruby.pages()),
-        Iec(ruby.page_bytes),
-        thousands(ruby.slots()),
-        words::compactable(ruby),
-    )?;
-    for pool in &ruby.pools {
-        write!(
-            out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            Iec(pool.slot_bytes),
-            thousands(pool.pages),
-            thousands(pool.live_slots),
-            thousands(pool.free_slots()),
-            percent(pool.live_slots, pool.slots)
-        )?;
-    }
-    out.push_str("</tbody></table>");
-    if let Some(owned) = &ruby.malloc_owned {
-        let mut owned = owned.clone();
-        owned.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        out.push_str("<table><thead><tr><th>malloc memory owned by</th><th>bytes</th></tr></thead><tbody>");
-        for (ruby_type, bytes) in owned.iter().take(10) {
-            write!(out, "<tr><td>{}</td><td>{}</td></tr>", ruby_type.name(), Iec(*bytes))?;
+pub(super) fn ruby(ruby: &RubyHeap) -> Markup {
+    html! {
+        div {
+            h3 { "Ruby heap" }
+            p.quiet {
+                "Ruby " (printable(&ruby.version)) " · " (thousands(ruby.pages())) " pages of " (Iec(ruby.page_bytes)) " · "
+                (thousands(ruby.slots())) " slots · " (words::compactable(ruby))
+            }
+            table.sortable {
+                thead { tr { th { "slot" } th { "pages" } th { "live" } th { "free" } th { "live" } } }
+                tbody {
+                    @for pool in &ruby.pools {
+                        tr {
+                            (size(pool.slot_bytes)) (count(pool.pages)) (count(pool.live_slots)) (count(pool.free_slots()))
+                            td data-value=(share(pool.live_slots, pool.slots)) { (percent(pool.live_slots, pool.slots)) }
+                        }
+                    }
+                }
+            }
+            @if let Some(owned) = &ruby.malloc_owned { (malloc_owned(owned)) }
         }
-        out.push_str("</tbody></table>");
     }
-    out.push_str("</div>\n");
-    Ok(())
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+fn malloc_owned(owned: &[(unbloat_heap::model::RubyType, u64)]) -> Markup {
+    /// Types that a table names: the largest owners.
+    const ROWS: usize = 10;
+    let mut owned = owned.to_vec();
+    owned.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+    html! {
+        table.sortable {
+            thead { tr { th { "malloc memory owned by" } th { "bytes" } } }
+            tbody {
+                @for (ruby_type, bytes) in owned.into_iter().take(ROWS) {
+                    tr { td { (ruby_type.name()) } (size(bytes)) }
+                }
+            }
+        }
+    }
 }
 
 /// What serves malloc, with a row an arena.
-pub(super) fn allocator(out: &mut String, allocator: &Allocator) -> fmt::Result {
-    let version = allocator.version.as_deref().unwrap_or("");
+pub(super) fn allocator(allocator: &Allocator) -> Markup {
     let settings = allocator.settings.as_ref().and_then(words::settings);
-    write!(
-        out,
-        "<h3>Allocator</h3><p class=\"quiet\">{} {} · {}{}</p>",
-        allocator.kind.name(),
-        escape(version),
-        escape(&allocator.evidence),
-        settings.map_or(String::new(), |settings| format!(" · {settings}"))
-    )?;
-    if allocator.arenas.is_empty() {
-        return Ok(());
-    }
-    out.push_str(
-        "<div class=\"wide\"><table><thead><tr><th>arena</th><th>heaps</th><th>resident</th><th>live</th>\
-         <th>cached</th><th>trimmable</th><th>stranded</th><th>threads</th></tr></thead><tbody>",
-    );
-    let mut arenas: Vec<_> = allocator.arenas.iter().collect();
+    let mut arenas: Vec<&Arena> = allocator.arenas.iter().collect();
     arenas.sort_by_key(|arena| (!arena.main, std::cmp::Reverse(arena.resident_bytes)));
-    for arena in arenas {
-        let threads: Vec<_> = arena
-            .threads
-            .iter()
-            .map(|thread| escape(thread.name.as_deref().unwrap_or(&thread.tid.to_string())))
-            .collect();
-        write!(
-            out,
-            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td title=\"{}\">{}</td></tr>",
-            if arena.main { "main".to_owned() } else { format!("{:x}", arena.address) },
-            arena.heaps,
-            Iec(arena.resident_bytes),
-            Iec(arena.live_bytes),
-            Iec(arena.cached_bytes),
-            Iec(arena.trimmable_bytes),
-            Iec(arena.stranded_bytes),
-            threads.join(", "),
-            threads.len()
-        )?;
+    html! {
+        h3 { "Allocator" }
+        p.quiet {
+            (allocator.kind.name()) " " (printable(allocator.version.as_deref().unwrap_or(""))) " · "
+            (printable(&allocator.evidence))
+            @if let Some(settings) = settings { " · " (settings) }
+        }
+        @if !arenas.is_empty() {
+            div.wide {
+                table.sortable.arenas {
+                    thead {
+                        tr {
+                            th { "arena" } th { "heaps" } th { "resident" } th { "live" } th { "cached" } th { "trimmable" }
+                            th { "stranded" } th { "threads" }
+                        }
+                    }
+                    tbody { @for arena in arenas { (arena_row(arena)) } }
+                }
+            }
+        }
     }
-    out.push_str("</tbody></table></div>\n");
-    Ok(())
+}
+
+fn arena_row(arena: &Arena) -> Markup {
+    let names = arena.threads.iter().map(|thread| match &thread.name {
+        Some(name) => printable(name),
+        None => thread.tid.to_string(),
+    });
+    let threads: Vec<String> = names.collect();
+    html! {
+        tr {
+            td { code { (if arena.main { "main".to_owned() } else { format!("{:x}", arena.address) }) } }
+            (count(arena.heaps)) (size(arena.resident_bytes)) (size(arena.live_bytes)) (size(arena.cached_bytes))
+            (size(arena.trimmable_bytes)) (size(arena.stranded_bytes))
+            td title=(threads.join(", ")) data-value=(threads.len()) { (threads.len()) }
+        }
+    }
 }

@@ -1,0 +1,177 @@
+//! The SVG kit: what every chart is drawn with, on pages and in files of its own.
+//!
+//! A drawing needs no script and no font. Colors are classes of the [palette](crate::palette), shapes classes of
+//! `assets/drawing.css`.
+
+mod axis;
+
+pub(crate) use axis::{Scale, Tick, axes, axis_name, range};
+
+use crate::page::printable;
+use crate::palette;
+use maud::{Markup, PreEscaped, html};
+
+/// Shared by drawings on pages and in files.
+pub(crate) const STYLE: &str = include_str!("../../assets/drawing.css");
+
+/// Pixels from the left and from the top.
+pub(crate) type Point = (f64, f64);
+
+/// Width of a letter at the usual size in pixels. Fonts differ; this one is on the wide side.
+pub(crate) const LETTER: f64 = 6.9;
+
+/// How wide a text is at most, in pixels.
+pub(crate) fn width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
+/// A drawing that grows element by element, each on top of those before it.
+#[derive(Debug)]
+pub(crate) struct Drawing {
+    width: f64,
+    height: f64,
+    label: String,
+    elements: String,
+}
+
+/// What decides between light and dark in a file of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// The program that shows it.
+    Adapting,
+    /// Nothing: light, also where custom properties are not understood.
+    Light,
+}
+
+impl Drawing {
+    /// An empty drawing. `label` says what it shows to those who cannot see it.
+    pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
+        Drawing { width, height, label: printable(label), elements: String::new() }
+    }
+
+    fn add(&mut self, element: Markup) {
+        self.elements.push_str(&element.into_string());
+    }
+
+    /// A text whose base line begins at a point, or ends or has its middle there with the class `end` or `middle`.
+    pub(crate) fn text(&mut self, (x, y): Point, class: &str, text: &str) {
+        let text = printable(text);
+        self.add(html! { text x=(pixels(x)) y=(pixels(y)) class=(class) { (text) } });
+    }
+
+    /// A straight line.
+    pub(crate) fn line(&mut self, from: Point, to: Point, class: &str) {
+        self.path(&[from, to], class);
+    }
+
+    /// Straight lines from point to point. One that is not finite is a gap.
+    pub(crate) fn path(&mut self, points: &[Point], class: &str) {
+        let d = path(points);
+        self.add(html! { path d=(d) class=(class) {} });
+    }
+
+    /// The area between an upper and a lower edge.
+    pub(crate) fn area(&mut self, upper: &[Point], lower: &[Point], class: &str) {
+        let outline: Vec<Point> = upper.iter().chain(lower.iter().rev()).copied().collect();
+        let outline: Vec<Point> = outline.into_iter().filter(|(_, y)| y.is_finite()).collect();
+        if !outline.is_empty() {
+            let d = path(&outline) + "Z";
+            self.add(html! { path d=(d) class=(class) {} });
+        }
+    }
+
+    /// A rectangle by its upper left corner, width and height.
+    pub(crate) fn rectangle(&mut self, (x, y): Point, (width, height): (f64, f64), class: &str) {
+        let [x, y, width, height] = [x, y, width, height].map(pixels);
+        self.add(html! { rect x=(x) y=(y) width=(width) height=(height) class=(class) {} });
+    }
+
+    /// A dot that says what it is when it is pointed at.
+    pub(crate) fn dot(&mut self, (x, y): Point, radius: f64, class: &str, title: &str) {
+        let title = printable(title);
+        self.add(html! {
+            circle cx=(pixels(x)) cy=(pixels(y)) r=(radius) class=(class) {
+                @if !title.is_empty() { title { (title) } }
+            }
+        });
+    }
+
+    /// A part of a page. On a narrow one it keeps a legible size and scrolls.
+    pub(crate) fn figure(self) -> Markup {
+        let view = format!("0 0 {} {}", self.width, self.height);
+        html! {
+            div.chart {
+                svg viewBox=(view) role="img" aria-label=(self.label) { (PreEscaped(self.elements)) }
+            }
+        }
+    }
+
+    /// A file of its own.
+    pub(crate) fn document(self, theme: Theme) -> String {
+        let Drawing { width, height, label, elements } = self;
+        let style = match theme {
+            Theme::Adapting => palette::style() + STYLE,
+            Theme::Light => palette::spelled_out(STYLE),
+        };
+        let document = html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}")) width=(width) height=(height)
+                role="img" aria-label=(label) {
+                style { (PreEscaped(style)) }
+                rect width=(width) height=(height) class="card" {}
+                (PreEscaped(elements))
+            }
+        };
+        document.into_string() + "\n"
+    }
+}
+
+/// A coordinate to a tenth of a pixel.
+fn pixels(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn path(points: &[Point]) -> String {
+    use std::fmt::Write as _;
+    let mut d = String::new();
+    let mut pen_down = false;
+    for &(x, y) in points {
+        if y.is_finite() {
+            let _ = write!(d, "{}{x:.1} {y:.1}", if pen_down { 'L' } else { 'M' });
+        }
+        pen_down = y.is_finite();
+    }
+    d
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawing() -> Drawing {
+        let mut drawing = Drawing::new(100.0, 50.0, "<label>");
+        drawing.text((1.0, 2.0), "tick", "</svg>\u{1b}");
+        drawing.dot((3.0, 4.0), 2.5, "dot", "a & b");
+        drawing.path(&[(0.0, 0.0), (1.0, f64::NAN), (2.0, 2.0), (3.0, 3.0)], "line");
+        drawing.area(&[(0.0, 1.0), (9.0, 1.0)], &[(0.0, 5.0), (9.0, 5.0)], "area");
+        drawing
+    }
+
+    #[test]
+    fn text_stays_text_and_gaps_stay_gaps() {
+        let svg = drawing().figure().into_string();
+        assert!(svg.contains("&lt;/svg&gt;\u{fffd}</text>") && svg.contains("a &amp; b"), "{svg}");
+        assert!(
+            svg.contains("M0.0 0.0M2.0 2.0L3.0 3.0") && svg.contains("M0.0 1.0L9.0 1.0L9.0 5.0L0.0 5.0Z"),
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn a_file_is_xml_and_spells_its_colors_out_when_it_is_asked_to() {
+        for theme in [Theme::Adapting, Theme::Light] {
+            let file = drawing().document(theme);
+            assert_eq!(file.matches("<svg").count(), 1);
+            assert_eq!(file.contains("var("), theme == Theme::Adapting, "{file}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The page that everything in HTML is put into: one shell, one style sheet, one switch between light and dark.
+//!
+//! A page is one file that needs nothing else. Its content security policy keeps it off the network, whatever is in it.
+
+use crate::palette;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+
+const STYLE: &str = include_str!("../../assets/page.css");
+const SCRIPT: &str = include_str!("../../assets/page.js");
+
+/// A page and what is on it.
+#[derive(Debug)]
+pub(crate) struct Page<'a> {
+    /// The command that made it: `unbloat inspect`.
+    pub(crate) command: &'a str,
+    /// What it is about.
+    pub(crate) title: &'a str,
+    /// Where and when, how much.
+    pub(crate) subtitle: &'a str,
+    /// The content, as sections.
+    pub(crate) body: Markup,
+    /// What the content needs beside the shell's own style sheet and script.
+    pub(crate) parts: &'a [Part],
+}
+
+/// The style sheet and the script of something that pages can hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// The style sheet.
+    pub(crate) style: &'static str,
+    /// The script, which may be empty. The shell's own has run before.
+    pub(crate) script: &'static str,
+}
+
+impl Page<'_> {
+    /// The whole file.
+    #[must_use]
+    pub(crate) fn render(self) -> String {
+        let Page { command, title, subtitle, body, parts } = self;
+        let (title, subtitle) = (printable(title), printable(subtitle));
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta http-equiv="Content-Security-Policy"
+                        content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+                    title { (title) " · " (command) }
+                    style {
+                        (PreEscaped(palette::style())) (PreEscaped(STYLE))
+                        @for part in parts { (PreEscaped(part.style)) }
+                    }
+                }
+                body {
+                    header {
+                        div {
+                            p.tool { (command) }
+                            h1 { (title) }
+                            p.quiet { (subtitle) }
+                        }
+                        button #theme type="button" hidden { "light / dark" }
+                    }
+                    main { (body) }
+                    div #tip role="status" hidden {}
+                    script { (PreEscaped(SCRIPT)) }
+                    @for part in parts.iter().filter(|part| !part.script.is_empty()) { script { (PreEscaped(part.script)) } }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+/// A section under a heading, with a note on how to read it.
+#[must_use]
+pub(crate) fn section(heading: &str, note: &str, body: &Markup) -> Markup {
+    html! {
+        section {
+            h2 { (printable(heading)) }
+            @if !note.is_empty() { p.quiet { (printable(note)) } }
+            (body)
+        }
+    }
+}
+
+/// Data for a script. Nothing in it can end the element: `<` is written as JSON's `\u003c`.
+#[must_use]
+pub(crate) fn json(class: &str, data: &impl Serialize) -> Markup {
+    let text = serde_json::to_string(data).unwrap_or_else(|error| unreachable!("plain data: {error}"));
+    html! { script type="application/json" class=(class) { (PreEscaped(text.replace('<', "\\u003c"))) } }
+}
+
+/// Text without control characters, which neither HTML nor XML has a place for.
+#[must_use]
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "</title></script><!--<script><img src=x onerror='alert(1)'>\u{1b}[2J";
+
+    fn page() -> String {
+        let body = section(HOSTILE, HOSTILE, &json("data", &HOSTILE));
+        let part = Part { style: "b{}", script: "1;" };
+        Page { command: "unbloat test", title: HOSTILE, subtitle: HOSTILE, body, parts: &[part] }.render()
+    }
+
+    #[test]
+    fn nothing_of_a_text_is_markup() {
+        let page = page();
+        assert!(!page.contains("<img") && !page.contains("<!--") && !page.contains('\u{1b}'), "{page}");
+        assert_eq!(page.matches("<script").count(), 3, "the data, the shell's and the part's");
+        assert_eq!(page.matches("</script").count(), 3);
+    }
+
+    #[test]
+    fn a_page_needs_nothing_from_elsewhere() {
+        // The name of SVG's namespace is no address.
+        let page = page().replace("http://www.w3.org/2000/svg", "");
+        for forbidden in ["http:", "https:", "@import", "url(", "<link"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+    }
+}
