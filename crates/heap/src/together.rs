@@ -1,7 +1,7 @@
 //! Several processes looked at together.
 
 use crate::inspect::{Options, inspect};
-use crate::model::{Failure, Inspection, Note, ProcessReport};
+use crate::model::{Failure, Inspection, Note, NoteCode, ProcessReport};
 use crate::proportional::by_page;
 use crate::{sharing, verdict};
 use unbloat_process::{Error, Pid, Result, status};
@@ -40,6 +40,6 @@ fn inspect_one_of_several(pid: Pid, options: &Options) -> Result<ProcessReport> 
 }
 
 fn failure(pid: Pid, error: &Error) -> Failure {
-    let note = Note { code: error.code(), text: error.to_string() };
+    let note = Note::new(NoteCode::of(error), error.to_string());
     Failure { pid, command: status::command(pid).ok(), note }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use unbloat_heap::model::{AllocatorKind, Category, ProcessReport};
+use unbloat_heap::model::{AllocatorKind, Category, NoteCode, ProcessReport};
 use unbloat_heap::{Options, inspect};
 use unbloat_process::Pid;
 use unbloat_test_support::{Compiler, Program, Target, c_program, system_library};
@@ -132,7 +132,7 @@ fn stopping_the_target_settles_everything() {
     assert!(report.stopped > std::time::Duration::ZERO);
     // Every chunk is told, unless an arena was never seen at rest, which is then said.
     let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
-    if codes != ["arena-locked"] {
+    if codes != [NoteCode::ArenaLocked] {
         assert_eq!((report.census.bytes(Category::Unsettled), codes), (0, vec![]));
     }
     assert!(target.ask("live").contains(' '), "it goes on");
@@ -161,7 +161,7 @@ fn change_is_not_damage() {
     for _ in 0..20 {
         let report = inspected(&target);
         let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
-        assert!(!codes.contains(&"heap-damaged"), "{:?}", report.notes);
+        assert!(!codes.contains(&NoteCode::HeapDamaged), "{:?}", report.notes);
         let away = report.unattributed_bytes().unsigned_abs();
         assert!(away <= report.rss_bytes / 4, "{away} of {}", report.rss_bytes);
     }
@@ -175,13 +175,13 @@ fn damage_is_said_and_bounded() {
     let report = inspected(&target);
     assert_complete(&report);
     let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
-    assert_eq!(codes, ["heap-damaged"]);
+    assert_eq!(codes, [NoteCode::HeapDamaged]);
     let unsettled = report.census.bytes(Category::Unsettled);
     assert!((16..64 << 10).contains(&unsettled), "{unsettled}");
     // What changes elsewhere meanwhile does not hide it.
     target.ask("churn");
     let notes = inspected(&target).notes;
-    let damaged: Vec<_> = notes.iter().filter(|note| note.code == "heap-damaged").collect();
+    let damaged: Vec<_> = notes.iter().filter(|note| note.code == NoteCode::HeapDamaged).collect();
     assert_eq!(damaged.len(), 1, "{notes:?}");
 }
 
@@ -193,7 +193,7 @@ fn a_mapped_chunk_that_is_not_found_is_said() {
     let report = inspected(&target);
     assert_complete(&report);
     let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
-    assert_eq!(codes, ["mapped-chunks-incomplete"]);
+    assert_eq!(codes, [NoteCode::MappedChunksIncomplete]);
     assert!(report.notes[0].text.contains("counts 2 chunks"), "{}", report.notes[0].text);
 }
 
@@ -212,10 +212,10 @@ fn programs_that_cannot_be_read_say_what_they_are() {
         std::thread::yield_now();
     }
     let report = inspect(pid, &Options::default()).unwrap();
-    assert_eq!((report.notes[0].code, report.census.total()), ("zombie", 0));
+    assert_eq!((report.notes[0].code, report.census.total()), (NoteCode::Zombie, 0));
     ended.wait().unwrap();
 
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-        assert_eq!(inspect(Pid(2), &Options::default()).unwrap().notes[0].code, "kernel-thread");
+        assert_eq!(inspect(Pid(2), &Options::default()).unwrap().notes[0].code, NoteCode::KernelThread);
     }
 }

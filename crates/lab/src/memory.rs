@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unbloat_heap::model::{AllocatorKind, Inspection, ProcessReport};
+use unbloat_heap::model::Inspection;
 use unbloat_heap::{Options, inspect_all};
 use unbloat_process::status::command;
 use unbloat_process::tree::Tree;
@@ -251,14 +251,6 @@ pub struct Census {
 impl Census {
     fn of(inspection: &Inspection) -> Self {
         let software = software(inspection);
-        let walked = |report: &ProcessReport| {
-            report.allocator.as_ref().is_some_and(|a| a.kind == AllocatorKind::Glibc)
-        };
-        if !inspection.processes.iter().all(walked) {
-            return Self { software, ..Self::default() };
-        }
-        let bloat_bytes = inspection.proportional().map(|census| census.bloat());
-        let floor = |bloat| Some(inspection.pss_bytes()?.saturating_sub(bloat));
-        Self { bloat_bytes, floor_bytes: bloat_bytes.and_then(floor), software }
+        Self { bloat_bytes: inspection.bloat_bytes(), floor_bytes: inspection.floor_bytes(), software }
     }
 }

@@ -5,7 +5,7 @@ use crate::ops::Op;
 use crate::policy;
 use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
-use unbloat_heap::model::{Allocator, ProcessReport};
+use unbloat_heap::model::{Allocator, NoteCode, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
 use unbloat_recording::{CategoryBytes, Counter, ProcessId};
 
@@ -37,7 +37,7 @@ pub(crate) fn take(job: &Job, done: &mut Done) {
             }
         };
         // What may not be read is recorded as such, with the reason.
-        let refusals = report.notes.iter().filter(|note| note.code == "not-permitted");
+        let refusals = report.notes.iter().filter(|note| note.code == NoteCode::NotPermitted);
         done.ops.extend(refusals.map(|note| Op::Note(id, note.text.clone())));
         done.inspected += 1;
         rows.extend(census(id, done, &report));

@@ -8,7 +8,7 @@
 use super::Descriptor;
 use super::glibc::{Glibc, LocateError};
 use super::recognize::{allocator_of, by_message, by_symbols};
-use crate::model::{Allocator, AllocatorKind, Note};
+use crate::model::{Allocator, AllocatorKind, Note, NoteCode};
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
 use unbloat_process::{Image, Mapping, Maps, Memory, Pid};
@@ -36,21 +36,21 @@ impl LiveAllocator {
             Ok(glibc) => Some(glibc),
             Err(LocateError::NoGlibc) => None,
             Err(error) => {
-                notes.push(Note {
-                    code: "glibc-unreadable",
-                    text: format!(
+                notes.push(Note::new(
+                    NoteCode::GlibcUnreadable,
+                    format!(
                         "glibc's malloc cannot be read: {error}. What it holds is counted as other anonymous memory; Ruby's \
                          heap, stacks, libraries and files are told all the same."
                     ),
-                });
+                ));
                 None
             }
         };
         let allocator = live(pid, maps, memory, glibc.as_ref()).unwrap_or_else(|reason| {
-            notes.push(Note {
-                code: "allocator-unknown",
-                text: format!("The allocator is not known: {reason}."),
-            });
+            notes.push(Note::new(
+                NoteCode::AllocatorUnknown,
+                format!("The allocator is not known: {reason}."),
+            ));
             bare(AllocatorKind::Unknown, None, reason)
         });
         LiveAllocator { allocator, glibc, notes }

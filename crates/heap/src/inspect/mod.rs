@@ -17,7 +17,9 @@ use crate::allocators::glibc::trim::Use;
 use crate::allocators::glibc::{Chunk, Observer, Parameters, Span, Survey};
 use crate::cartography::Cartographer;
 use crate::iec::Iec;
-use crate::model::{Allocator, AllocatorKind, Arena, Category, Census, Note, ProcessReport, Runtime};
+use crate::model::{
+    Allocator, AllocatorKind, Arena, Category, Census, Note, NoteCode, ProcessReport, Runtime,
+};
 use crate::proportional::by_backing;
 use crate::ruby::Reading;
 use std::ops::Range;
@@ -83,11 +85,10 @@ pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
                 return Err(Error::Gone { pid });
             }
         }
-        Kind::KernelThread => {
-            report.note("kernel-thread", "This is a thread of the kernel: it has no memory of its own.")
-        }
+        Kind::KernelThread => report
+            .note(NoteCode::KernelThread, "This is a thread of the kernel: it has no memory of its own."),
         Kind::Zombie => report.note(
-            "zombie",
+            NoteCode::Zombie,
             "This process has ended and waits for its parent to take note: its memory is already returned.",
         ),
     }
@@ -97,8 +98,8 @@ pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
 }
 
 impl ProcessReport {
-    pub(crate) fn note(&mut self, code: &'static str, text: impl Into<String>) {
-        self.notes.push(Note { code, text: text.into() });
+    pub(crate) fn note(&mut self, code: NoteCode, text: impl Into<String>) {
+        self.notes.push(Note::new(code, text));
     }
 }
 
@@ -195,7 +196,7 @@ impl Inspection<'_> {
         match status_page::read(self.pid) {
             Ok(page) => self.report.runtime = page.as_ref().map(Runtime::from),
             Err(error) => self.report.note(
-                "runtime-unreadable",
+                NoteCode::RuntimeUnreadable,
                 format!("This process runs under `unbloat run`; what that has done cannot be told: {error}."),
             ),
         }
@@ -222,6 +223,9 @@ impl Inspection<'_> {
             self.report.census.add(what.category(), total.resident(what));
         }
         if allocator.kind == AllocatorKind::Glibc {
+            if !survey.arenas.is_empty() {
+                self.report.census.set_walked();
+            }
             allocator.settings = survey.parameters.map(|values| values.settings(cores));
             allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
         }
@@ -257,7 +261,7 @@ impl Inspection<'_> {
         self.note_missing_chunks(memory, accounted.mapped_chunks);
         if !memory.tells_zero_pages() {
             self.report.note(
-                "zero-pages",
+                NoteCode::ZeroPages,
                 "This kernel (before 6.7) does not tell pages that were only read, never written, from resident ones: \
                  the census may be larger than RSS.",
             );
@@ -273,7 +277,7 @@ impl Inspection<'_> {
         let expected = before.min(now.n_mmaps);
         if found < expected {
             self.report.note(
-                "mapped-chunks-incomplete",
+                NoteCode::MappedChunksIncomplete,
                 format!(
                     "malloc counts {expected} chunks with mappings of their own, {} together; {found} of them were found. The \
                      others, whose first page is swapped out or overwritten, are counted as other anonymous memory.",
@@ -295,7 +299,7 @@ impl Inspection<'_> {
                 self.report.proportional =
                     parts.and_then(|parts| by_backing::share_out(&self.report.census, parts));
             }
-            Err(error) => self.report.note("no-pss", format!("PSS and USS are missing: {error}.")),
+            Err(error) => self.report.note(NoteCode::NoPss, format!("PSS and USS are missing: {error}.")),
         }
         Ok(())
     }

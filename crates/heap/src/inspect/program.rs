@@ -1,6 +1,6 @@
 //! Programs whose memory this tool cannot interpret.
 
-use crate::model::Note;
+use crate::model::{Note, NoteCode};
 use unbloat_process::elf::{ElfError, ImageError, first_mappings};
 use unbloat_process::{Image, Maps, Pid};
 
@@ -8,13 +8,13 @@ use unbloat_process::{Image, Maps, Pid};
 pub(super) fn unreadable(pid: Pid, maps: &Maps) -> Option<Note> {
     let program = first_mappings(maps).next()?;
     match Image::of_mapping(pid, program) {
-        Err(ImageError::Elf { error: ElfError::Class32, path }) => Some(Note {
-            code: "program-32-bit",
-            text: format!(
+        Err(ImageError::Elf { error: ElfError::Class32, path }) => Some(Note::new(
+            NoteCode::Program32Bit,
+            format!(
                 "{} is a 32-bit program: its allocator cannot be read. Its mappings are told.",
                 path.display()
             ),
-        }),
+        )),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Inspection;
 use crate::iec::Iec;
-use crate::model::{Category, Census, Note};
+use crate::model::{Category, Census, Note, NoteCode};
 use unbloat_process::{Backed, Cgroup, Error, LiveMemory, Maps, Result, Status};
 
 impl Inspection<'_> {
@@ -29,7 +29,7 @@ impl Inspection<'_> {
     fn start_over(&mut self, refusal: &Error) {
         (self.report.allocator, self.report.ruby, self.report.map) = (None, None, None);
         self.report.census = Census::default();
-        self.report.notes = vec![Note { code: refusal.code(), text: format!("{refusal}.") }];
+        self.report.notes = vec![Note::new(NoteCode::of(refusal), format!("{refusal}."))];
     }
 
     /// Neither mappings nor memory: one category, and what the kernel's counters say of it.
@@ -44,7 +44,7 @@ impl Inspection<'_> {
                 Iec(file_bytes),
                 Iec(shared_memory_bytes)
             );
-            self.report.note("counters-only", text);
+            self.report.note(NoteCode::CountersOnly, text);
         }
         let charged = |group: Cgroup| Some((group.current_bytes()?, group.name));
         if let Some((bytes, name)) = Cgroup::of(self.pid).and_then(charged) {
@@ -52,7 +52,7 @@ impl Inspection<'_> {
                 "Its control group {name} is charged {}, page cache and the kernel's own memory included.",
                 Iec(bytes)
             );
-            self.report.note("cgroup", text);
+            self.report.note(NoteCode::ControlGroup, text);
         }
     }
 }

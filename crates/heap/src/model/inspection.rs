@@ -1,6 +1,6 @@
 //! Several processes looked at together: those the user named and the trees below them.
 
-use super::{Category, Census, Finding, Note, ProcessReport};
+use super::{Census, Finding, Note, ProcessReport};
 use unbloat_process::Pid;
 
 /// A process that could not be inspected. The others were.
@@ -47,21 +47,33 @@ impl Inspection {
     /// The proportional censuses of all processes together; `None` if one of them is not known.
     #[must_use]
     pub fn proportional(&self) -> Option<Census> {
-        let mut sum = Census::default();
-        for process in &self.processes {
-            for (category, bytes) in process.proportional.as_ref()?.iter() {
-                sum.add(category, bytes);
-            }
+        let mut sum = Census::of_walked_heap();
+        for process in self.processes.iter().filter(|process| process.rss_bytes > 0) {
+            sum.merge(process.proportional.as_ref()?);
         }
         Some(sum)
     }
 
-    /// Bytes that a trim of every process would return. A page that is shared stays until all have returned it.
+    /// Bytes that a trim of every process would return; `None` if they are not known of one of them. A page that is shared
+    /// stays until all have returned it.
     #[must_use]
-    pub fn trimmable_bytes(&self) -> u64 {
+    pub fn trimmable_bytes(&self) -> Option<u64> {
         match self.proportional() {
-            Some(census) => census.bytes(Category::MallocTrimmable),
-            None => self.processes.iter().map(|p| p.census.bytes(Category::MallocTrimmable)).sum(),
+            Some(census) => census.trimmable(),
+            None => self.processes.iter().map(ProcessReport::trimmable_bytes).sum(),
         }
+    }
+
+    /// Proportional bytes that the processes' programs have freed and the processes keep; `None` if they are not known of
+    /// one of them.
+    #[must_use]
+    pub fn bloat_bytes(&self) -> Option<u64> {
+        self.proportional()?.bloat()
+    }
+
+    /// PSS − bloat; `None` if one of the two is not known.
+    #[must_use]
+    pub fn floor_bytes(&self) -> Option<u64> {
+        Some(self.pss_bytes()?.saturating_sub(self.bloat_bytes()?))
     }
 }

@@ -3,7 +3,7 @@
 //! The walkers [`Region::add`] what they claim, byte range by byte range; the renderers read pages. A page costs
 //! 16 bytes, so the map of a 2 GiB process takes 8 MiB.
 
-use super::Category;
+use super::{Category, OnMap};
 use std::ops::Range;
 use unbloat_process::{PAGE_SIZE, Residency};
 
@@ -88,18 +88,12 @@ impl PageUse {
         PageUse::RubyFree,
     ];
 
-    /// The use that bytes of a census category have on the map; `None` for what the map leaves out as overhead.
+    /// The use that bytes of a census category have on the map; `None` for what the map does not show.
     #[must_use]
     pub fn of(category: Category) -> Option<Self> {
-        match category {
-            Category::MallocLive | Category::MmappedChunks => Some(PageUse::Live),
-            Category::MallocCached => Some(PageUse::Cached),
-            Category::MallocTrimmable => Some(PageUse::Trimmable),
-            Category::MallocStranded => Some(PageUse::Stranded),
-            Category::MallocTop => Some(PageUse::Top),
-            Category::RubyLive(_) => Some(PageUse::RubyLive),
-            Category::RubyFree => Some(PageUse::RubyFree),
-            _ => None,
+        match category.facts().on_map {
+            OnMap::Use(page_use) => Some(page_use),
+            OnMap::Overhead | OnMap::Nowhere => None,
         }
     }
 }

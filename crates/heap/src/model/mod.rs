@@ -3,6 +3,7 @@
 //! A field that could not be read is `None` (or has a [`Note`] saying so), never 0.
 
 mod allocator;
+mod category;
 mod census;
 mod inspection;
 mod map;
@@ -10,12 +11,15 @@ mod note;
 mod report;
 mod ruby;
 mod runtime;
+mod segment;
 
 pub use allocator::{Allocator, AllocatorKind, Arena, Settings, ThreadCache};
-pub use census::{Category, Census};
+pub use category::{BackedBy, Category, CategoryFacts, Group, OnMap};
+pub use census::Census;
 pub use inspection::{Failure, Inspection};
 pub use map::{HeapMap, Owner, PageFill, PageUse, Region};
-pub use note::Note;
+pub use note::{Note, NoteCode};
 pub use report::{Action, Finding, ProcessReport, Sharing};
 pub use ruby::{RubyHeap, RubyType, SizePool};
 pub use runtime::Runtime;
+pub use segment::Segment;

@@ -53,13 +53,26 @@ impl ProcessReport {
     /// census found more than the kernel counted.
     #[must_use]
     pub fn unattributed_bytes(&self) -> i64 {
-        self.rss_bytes as i64 - self.census.total() as i64
+        let missing = i128::from(self.rss_bytes) - i128::from(self.census.total());
+        i64::try_from(missing).unwrap_or(if missing < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// resident − bloat.
+    /// cached + trimmable + stranded; `None` where the allocator's heap was not walked.
     #[must_use]
-    pub fn floor_bytes(&self) -> u64 {
-        self.rss_bytes.saturating_sub(self.census.bloat())
+    pub fn bloat_bytes(&self) -> Option<u64> {
+        if self.rss_bytes == 0 { Some(0) } else { self.census.bloat() }
+    }
+
+    /// What a trim would return; `None` where the allocator's heap was not walked.
+    #[must_use]
+    pub fn trimmable_bytes(&self) -> Option<u64> {
+        if self.rss_bytes == 0 { Some(0) } else { self.census.trimmable() }
+    }
+
+    /// resident − bloat; `None` where the allocator's heap was not walked.
+    #[must_use]
+    pub fn floor_bytes(&self) -> Option<u64> {
+        Some(self.rss_bytes.saturating_sub(self.bloat_bytes()?))
     }
 }
 

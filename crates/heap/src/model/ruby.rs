@@ -1,65 +1,60 @@
 //! The CRuby heap as found in memory.
 
-/// The type of an object in a slot: the low five bits of its flags word
-/// (`enum ruby_value_type`, `include/ruby/internal/value_type.h`, the same from 2.7 to 4.0).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the names are CRuby's
-pub enum RubyType {
-    Object,
-    Class,
-    Module,
-    Float,
-    String,
-    Regexp,
-    Array,
-    Hash,
-    Struct,
-    Bignum,
-    File,
-    Data,
-    Match,
-    Complex,
-    Rational,
-    Symbol,
-    /// Internal objects: call information, iseqs, environments, …
-    Imemo,
-    Node,
-    Iclass,
-    Zombie,
-    Moved,
-    /// A value that no known Ruby uses.
-    Unknown,
+/// Defines the types with their names, as CRuby and as the census write them.
+macro_rules! ruby_types {
+    ($($(#[$doc:meta])* $variant:ident $category:literal),+ $(,)?) => {
+        /// The type of an object in a slot: the low five bits of its flags word
+        /// (`enum ruby_value_type`, `include/ruby/internal/value_type.h`, the same from 2.7 to 4.0).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)] // the names are CRuby's
+        pub enum RubyType {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl RubyType {
+            /// All types.
+            pub const ALL: [RubyType; [$($category),+].len()] = [$(RubyType::$variant),+];
+
+            /// CRuby's name of the type.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(RubyType::$variant => stringify!($variant),)+ }
+            }
+
+            /// The name of its category in the census.
+            #[must_use]
+            pub fn category_name(self) -> &'static str {
+                match self { $(RubyType::$variant => $category,)+ }
+            }
+        }
+    };
 }
 
-impl RubyType {
-    /// CRuby's name of the type.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            RubyType::Object => "Object",
-            RubyType::Class => "Class",
-            RubyType::Module => "Module",
-            RubyType::Float => "Float",
-            RubyType::String => "String",
-            RubyType::Regexp => "Regexp",
-            RubyType::Array => "Array",
-            RubyType::Hash => "Hash",
-            RubyType::Struct => "Struct",
-            RubyType::Bignum => "Bignum",
-            RubyType::File => "File",
-            RubyType::Data => "Data",
-            RubyType::Match => "Match",
-            RubyType::Complex => "Complex",
-            RubyType::Rational => "Rational",
-            RubyType::Symbol => "Symbol",
-            RubyType::Imemo => "Imemo",
-            RubyType::Node => "Node",
-            RubyType::Iclass => "Iclass",
-            RubyType::Zombie => "Zombie",
-            RubyType::Moved => "Moved",
-            RubyType::Unknown => "Unknown",
-        }
-    }
+ruby_types! {
+    Object "ruby_live_object",
+    Class "ruby_live_class",
+    Module "ruby_live_module",
+    Float "ruby_live_float",
+    String "ruby_live_string",
+    Regexp "ruby_live_regexp",
+    Array "ruby_live_array",
+    Hash "ruby_live_hash",
+    Struct "ruby_live_struct",
+    Bignum "ruby_live_bignum",
+    File "ruby_live_file",
+    Data "ruby_live_data",
+    Match "ruby_live_match",
+    Complex "ruby_live_complex",
+    Rational "ruby_live_rational",
+    Symbol "ruby_live_symbol",
+    /// Internal objects: call information, iseqs, environments, …
+    Imemo "ruby_live_imemo",
+    Node "ruby_live_node",
+    Iclass "ruby_live_iclass",
+    Zombie "ruby_live_zombie",
+    Moved "ruby_live_moved",
+    /// A value that no known Ruby uses.
+    Unknown "ruby_live_unknown",
 }
 
 /// The slots of one size.

@@ -4,43 +4,30 @@
 //! one of them, and gets its share of that part by its resident bytes. So the sum is the PSS to the byte; within a part it
 //! is taken that all categories are shared alike.
 
-use crate::model::{Category, Census};
+use crate::model::{BackedBy, Census};
 use unbloat_process::Backed;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Anonymous,
-    File,
-    SharedMemory,
-}
-
-fn part_of(category: Category) -> Part {
-    match category {
-        Category::LibrariesShared | Category::MappedFiles => Part::File,
-        Category::SharedMemory => Part::SharedMemory,
-        _ => Part::Anonymous,
-    }
-}
 
 /// Shares the proportional bytes out. `None` if a part has bytes but the census has no category for it.
 pub(crate) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
-    let mut shared = Census::default();
+    let mut shared = census.like();
     for (part, bytes) in [
-        (Part::Anonymous, parts.anonymous_bytes),
-        (Part::File, parts.file_bytes),
-        (Part::SharedMemory, parts.shared_memory_bytes),
+        (BackedBy::Anonymous, parts.anonymous_bytes),
+        (BackedBy::File, parts.file_bytes),
+        (BackedBy::SharedMemory, parts.shared_memory_bytes),
     ] {
-        let resident: Vec<_> = census.iter().filter(|(category, _)| part_of(*category) == part).collect();
-        let mut resident_left: u64 = resident.iter().map(|(_, bytes)| bytes).sum();
+        let resident: Vec<_> =
+            census.iter().filter(|(category, _)| category.facts().backed_by == part).collect();
+        let mut resident_left: u64 =
+            resident.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
         let mut left = bytes;
         if resident_left == 0 && left > 0 {
             return None;
         }
         for (category, bytes) in resident {
             // Of what is left, so that rounding leaves nothing over.
-            let share = (u128::from(left) * u128::from(bytes) / u128::from(resident_left)) as u64;
+            let share = (u128::from(left) * u128::from(bytes) / u128::from(resident_left.max(1))) as u64;
             shared.add(category, share);
-            (left, resident_left) = (left - share, resident_left - bytes);
+            (left, resident_left) = (left - share, resident_left.saturating_sub(bytes));
         }
     }
     Some(shared)
@@ -50,6 +37,7 @@ pub(crate) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::model::Category;
 
     #[test]
     fn nothing_is_lost_to_rounding() {

@@ -4,7 +4,7 @@
 //! the proportional size of its anonymous memory and of the rest (`smaps_rollup`). So each shared anonymous page counts
 //! the same, just so that their sum is what the kernel says; memory of files likewise.
 
-use crate::model::{Category, Census, HeapMap, PageUse, ProcessReport};
+use crate::model::{BackedBy, Census, HeapMap, OnMap, PageUse, ProcessReport};
 use unbloat_process::{Backing, Maps, PAGE_SIZE, PageMap, Residency, Result, Rollup};
 
 /// What one question to the page map covers at most, to bound memory.
@@ -106,17 +106,16 @@ fn factors(rollup: &Rollup, pss_anonymous: u64, all: Split, anonymous: u64) -> F
 }
 
 fn weigh(census: &Census, shares: &Shares, factors: Factors) -> Census {
-    let mut weighed = Census::default();
+    let mut weighed = census.like();
     for (category, bytes) in census.iter() {
-        let weight = match category {
-            Category::LibrariesShared | Category::MappedFiles | Category::SharedMemory => factors.file,
-            Category::MallocOverhead | Category::RubyPageOverhead => {
-                shares.overhead.weight(factors.shared_anonymous)
+        let facts = category.facts();
+        let weight = match (facts.backed_by, facts.on_map) {
+            (BackedBy::File | BackedBy::SharedMemory, _) => factors.file,
+            (BackedBy::Anonymous, OnMap::Use(page_use)) => {
+                shares.uses[page_use as usize].weight(factors.shared_anonymous)
             }
-            _ => match PageUse::of(category) {
-                Some(page_use) => shares.uses[page_use as usize].weight(factors.shared_anonymous),
-                None => shares.rest.weight(factors.shared_anonymous),
-            },
+            (BackedBy::Anonymous, OnMap::Overhead) => shares.overhead.weight(factors.shared_anonymous),
+            (BackedBy::Anonymous, OnMap::Nowhere) => shares.rest.weight(factors.shared_anonymous),
         };
         weighed.add(category, (bytes as f64 * weight).round() as u64);
     }
@@ -140,6 +139,7 @@ fn each_window(pages: &PageMap, start: u64, end: u64, mut visit: impl FnMut(&Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Category;
 
     #[test]
     fn what_is_exclusive_counts_in_full_and_what_is_shared_in_part() {

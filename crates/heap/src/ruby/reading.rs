@@ -7,7 +7,7 @@ use super::owners::Owners;
 use super::slots::{self, Tally};
 use super::{HeapPages, Ruby, RubyVersion, imemo, layout};
 use crate::allocators::glibc::observer::{Chunk, ChunkState, Observer};
-use crate::model::{Category, Census, Note, RubyHeap};
+use crate::model::{Category, Census, Note, NoteCode, RubyHeap};
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Result};
 
@@ -87,11 +87,11 @@ impl Reading {
 
     fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        let mut note = |code, text: String| notes.push(Note { code, text });
+        let mut note = |code, text: String| notes.push(Note::new(code, text));
         let name = self.version.map_or_else(|| "this Ruby".to_owned(), |version| format!("Ruby {version}"));
         if self.page_bytes == 0 {
             note(
-                "ruby-heap-not-found",
+                NoteCode::RubyHeapNotFound,
                 format!(
                     "{name} is mapped but none of its heap pages were found: it is starting, or its layout is not known \
                  (2.7, 3.0 to 3.4 and 4.0 are)"
@@ -99,7 +99,7 @@ impl Reading {
             );
         } else if self.owned.is_none() {
             note(
-                "ruby-layout-unknown",
+                NoteCode::RubyLayoutUnknown,
                 format!(
                     "who owns which malloc memory cannot be told: the layouts of {name} are not known (2.7, 3.0 to 3.4 and \
                  4.0 are)"
@@ -108,7 +108,7 @@ impl Reading {
         }
         if let Some(share) = self.owned.as_ref().and_then(Owned::share) {
             note(
-                "ruby-owners-sampled",
+                NoteCode::RubyOwnersSampled,
                 format!(
                     "malloc memory by Ruby type is an estimate from {:.1} % of the objects' pointers, to bound this tool's \
                  own memory",
@@ -119,7 +119,7 @@ impl Reading {
         let unread: u64 = self.tally.pools.values().map(|pool| pool.unread_slots).sum();
         if unread > 0 {
             note(
-                "ruby-slots-unread",
+                NoteCode::RubySlotsUnread,
                 format!(
                     "{unread} Ruby slots lie on pages that are swapped out or were never touched; what they hold is not known"
                 ),
@@ -127,7 +127,7 @@ impl Reading {
         }
         if self.tally.vanished_pages > 0 {
             note(
-                "ruby-pages-vanished",
+                NoteCode::RubyPagesVanished,
                 format!(
                     "{} Ruby heap pages were given back while they were being read",
                     self.tally.vanished_pages

@@ -72,11 +72,6 @@ fn count(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }
 
-/// Whether the census tells freed malloc memory from live: only glibc's is walked.
-fn knows_bloat(report: &ProcessReport) -> bool {
-    report.allocator.as_ref().is_some_and(|allocator| allocator.kind == AllocatorKind::Glibc)
-}
-
 fn summary(report: &ProcessReport) -> Finding {
     let census = &report.census;
     let hidden = census.bytes(Category::NotReadable);
@@ -87,17 +82,17 @@ fn summary(report: &ProcessReport) -> Finding {
         );
         return finding("not-readable", text, vec![advice::with_the_right(report.pid)], None);
     }
-    let (live, bloat) = (census.live(), census.bloat());
+    let live = census.live();
     let total = Iec(report.rss_bytes);
-    if !knows_bloat(report) && bloat == 0 {
+    let Some(bloat) = census.bloat() else {
         let text = format!(
             "Of {total} resident, {} are live objects of the Ruby heap and chunks that can be told; how much of the \
              rest is freed memory cannot be told, because the allocator's inside is not read.",
             Iec(live)
         );
         return finding("summary", text, vec![], None);
-    }
-    let rest = report.rss_bytes.saturating_sub(live + bloat);
+    };
+    let rest = report.rss_bytes.saturating_sub(live.saturating_add(bloat));
     let others = match census.bytes(Category::RubyFree) {
         0 => "the program, its libraries, stacks and other memory",
         _ => "the program, its libraries, stacks, Ruby's free slots and other memory",
@@ -141,7 +136,7 @@ fn runtime(report: &ProcessReport) -> Option<Finding> {
 }
 
 fn trimmable(report: &ProcessReport) -> Option<Weighed> {
-    let bytes = report.census.bytes(Category::MallocTrimmable);
+    let bytes = report.trimmable_bytes()?;
     worth(report, bytes).then(|| {
         let text = format!(
             "{} would come back at once: freed memory in whole pages, which the allocator keeps for later.",
@@ -152,7 +147,7 @@ fn trimmable(report: &ProcessReport) -> Option<Weighed> {
 }
 
 fn stranded(report: &ProcessReport) -> Option<Weighed> {
-    let bytes = report.census.bytes(Category::MallocStranded);
+    let bytes = report.census.stranded()?;
     worth(report, bytes).then(|| {
         let arenas = report.allocator.as_ref().map_or(&[][..], |allocator| &allocator.arenas);
         let few = arenas.len() <= advice::FEW_ARENAS;
@@ -193,7 +188,7 @@ fn spread(arenas: &[Arena], threads: u64) -> String {
 }
 
 fn cached(report: &ProcessReport) -> Option<Weighed> {
-    let bytes = report.census.bytes(Category::MallocCached);
+    let bytes = report.census.cached()?;
     worth(report, bytes).then(|| {
         let text = format!(
             "{} is cached: freed chunks that {} keep at hand for their next allocations. It goes when a thread \

@@ -13,7 +13,7 @@ use unbloat_process::Pid;
 const MIB: u64 = 1 << 20;
 
 fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
-    let mut census = Census::default();
+    let mut census = Census::of_walked_heap();
     bytes.iter().for_each(|&(category, bytes)| census.add(category, bytes));
     let stranded = census.bytes(Category::MallocStranded) / arenas.max(1) as u64;
     let arena = |i: usize| Arena { main: i == 0, stranded_bytes: stranded, ..Arena::default() };
@@ -141,6 +141,8 @@ fn free_slots_that_compaction_could_free_name_the_call_of_that_ruby() {
 #[test]
 fn an_allocator_that_is_not_walked_is_not_called_lean() {
     let mut report = report(1, &[(Category::AllocatorOther, 200 * MIB)], 0);
+    report.census = Census::default();
+    report.census.add(Category::AllocatorOther, 200 * MIB);
     report.allocator.as_mut().unwrap().kind = AllocatorKind::Jemalloc;
     let findings = of(&report);
     assert_eq!(codes(&findings), ["summary", "allocator-not-walked"]);

@@ -2,7 +2,7 @@
 
 use super::{advice, count, finding, percent};
 use crate::iec::Iec;
-use crate::model::{Category, Finding, Inspection, ProcessReport, RubyType};
+use crate::model::{Finding, Inspection, ProcessReport, RubyType};
 
 /// A worker with this many times its master's classes and modules has loaded the application itself.
 const LOADED_AGAIN: f64 = 1.5;
@@ -34,24 +34,26 @@ fn sum(inspection: &Inspection) -> Finding {
          than once).",
         Iec(pss)
     );
-    if let Some(census) = inspection.proportional() {
+    if let Some(census) = inspection.proportional()
+        && let Some(bloat) = census.bloat()
+    {
         text.push_str(&format!(
             " {} of it is live, {} ({}) is bloat.",
             Iec(census.live()),
-            Iec(census.bloat()),
-            percent(census.bloat(), pss)
+            Iec(bloat),
+            percent(bloat, pss)
         ));
     }
     finding("tree", text, vec![], None)
 }
 
 fn trimmable(inspection: &Inspection) -> Option<Finding> {
-    let bytes = inspection.trimmable_bytes();
+    let bytes = inspection.trimmable_bytes()?;
     (bytes >= super::WORTH_BYTES).then(|| {
         let from: Vec<&ProcessReport> = inspection
             .processes
             .iter()
-            .filter(|process| process.census.bytes(Category::MallocTrimmable) >= super::WORTH_BYTES)
+            .filter(|process| process.trimmable_bytes() >= Some(super::WORTH_BYTES))
             .collect();
         let text = format!("{} would come back from {} of them at once.", Iec(bytes), from.len());
         let actions = inspection.processes.first().map(|root| advice::trim(root.pid)).into_iter().collect();

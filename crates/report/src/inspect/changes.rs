@@ -1,6 +1,6 @@
 //! Two looks side by side: what `--watch` shows.
 
-use crate::segment::Segment;
+use crate::segment::{Appearance as _, Segment};
 use crate::style::{Ink, Style, clip};
 use std::fmt::Write as _;
 use unbloat_heap::Iec;

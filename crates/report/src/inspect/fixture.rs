@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use unbloat_heap::model::{
-    Allocator, AllocatorKind, Arena, Category, Census, Failure, Inspection, Note, Owner, ProcessReport,
-    Region, RubyHeap, RubyType, Settings, Sharing, SizePool, ThreadCache,
+    Allocator, AllocatorKind, Arena, Category, Census, Failure, Inspection, Note, NoteCode, Owner,
+    ProcessReport, Region, RubyHeap, RubyType, Settings, Sharing, SizePool, ThreadCache,
 };
 use unbloat_heap::verdict;
 use unbloat_process::{Pid, Residency};
@@ -88,7 +88,7 @@ pub(super) fn cluster() -> Inspection {
             pid: Pid(2340),
             command: Some("node worker.js".into()),
             note: Note {
-                code: "not-permitted",
+                code: NoteCode::NotPermitted,
                 text: "cannot read the memory of 2340 (node): operation not permitted. Run as root.".into(),
             },
         }],
@@ -110,7 +110,7 @@ pub(super) fn region() -> Region {
 }
 
 fn census(parts: &[(Category, u64)]) -> Census {
-    let mut census = Census::default();
+    let mut census = Census::of_walked_heap();
     parts.iter().for_each(|&(category, bytes)| census.add(category, bytes));
     census
 }

@@ -3,7 +3,7 @@
 use crate::style::{Ink, Style, clip};
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Category, Census, Inspection, ProcessReport};
+use unbloat_heap::model::{Census, Inspection, ProcessReport};
 
 /// Columns of the figures and the number of the process.
 const FIXED_WIDTH: usize = 8 + 6 * 9;
@@ -31,14 +31,13 @@ pub(super) fn table(inspection: &Inspection, style: &Style) -> String {
 }
 
 fn figures(rss: Option<u64>, pss: Option<u64>, census: Option<&Census>) -> String {
-    let bytes = |category| census.map(|census| census.bytes(category));
     [
         rss,
         pss,
         census.map(Census::live),
-        census.map(Census::bloat),
-        bytes(Category::MallocTrimmable),
-        bytes(Category::MallocStranded),
+        census.and_then(Census::bloat),
+        census.and_then(Census::trimmable),
+        census.and_then(Census::stranded),
     ]
     .map(|bytes| format!("{:>9}", bytes.map_or(String::new(), |bytes| Iec(bytes).to_string())))
     .concat()

@@ -1,6 +1,6 @@
 //! The live view of a running recording: a few lines that are drawn over and over in place, or one line at a time.
 
-use crate::segment::Segment;
+use crate::segment::{Appearance as _, Segment};
 use crate::style::{Ink, Style, apportion, clip};
 use std::time::Duration;
 use unbloat_heap::Iec;

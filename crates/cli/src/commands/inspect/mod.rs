@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use unbloat_heap::model::Inspection;
+use unbloat_heap::model::{Inspection, NoteCode};
 use unbloat_heap::{Iec, Options};
 use unbloat_process::Pid;
 use unbloat_report::inspect::{Detail, Html, html, json, text};
@@ -74,7 +74,7 @@ fn look(args: &Args, roots: &[Pid]) -> anyhow::Result<Inspection> {
 fn status(args: &Args, inspection: &Inspection, roots: &[Pid]) -> Exit {
     let failed: Vec<_> = inspection.failures.iter().filter(|failure| roots.contains(&failure.pid)).collect();
     let refused = inspection.processes.iter().filter(|process| roots.contains(&process.pid));
-    let refused = refused.flat_map(|process| &process.notes).any(|note| note.code == "not-permitted");
+    let refused = refused.flat_map(|process| &process.notes).any(|note| note.code == NoteCode::NotPermitted);
     // In text the failures stand below the processes; where there is no text, they must be told here.
     if args.json || args.html.is_some() || inspection.processes.is_empty() {
         for failure in &failed {

@@ -13,7 +13,7 @@ use super::survey::{Survey, SurveyedArena};
 use super::teller::Knowledge;
 use super::trim::TopRule;
 use super::walk::Walker;
-use crate::model::Note;
+use crate::model::{Note, NoteCode};
 use std::time::Duration;
 use unbloat_process::{Maps, Memory, PAGE_SIZE, ResidentOnly, Result};
 
@@ -50,7 +50,7 @@ impl Damage {
              next chunk is counted as unsettled.",
             self.heap, self.place.address
         );
-        Note { code: "heap-damaged", text }
+        Note::new(NoteCode::HeapDamaged, text)
     }
 }
 

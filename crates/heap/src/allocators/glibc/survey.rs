@@ -12,7 +12,7 @@ use super::trim::TopRule;
 use super::walk::{READINGS, Walker};
 use super::{ArenaState, Glibc};
 use crate::Iec;
-use crate::model::Note;
+use crate::model::{Note, NoteCode};
 use crate::ranges::joined;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -94,12 +94,12 @@ impl Survey {
         let ring = match glibc.arenas(&careful) {
             Ok(ring) => ring,
             Err(error) => {
-                survey.note("arenas-unreadable", format!("glibc's arenas cannot be read: {error}"));
+                survey.note(NoteCode::ArenasUnreadable, format!("glibc's arenas cannot be read: {error}."));
                 return Ok(survey);
             }
         };
         if let Some(error) = ring.broken {
-            survey.note("arenas-incomplete", format!("Not all arenas were reached: {error}"));
+            survey.note(NoteCode::ArenasIncomplete, format!("Not all arenas were reached: {error}."));
         }
         let mut ground =
             Ground { glibc, memory, maps: context.maps, parameters: survey.parameters, runs: Vec::new() };
@@ -165,7 +165,10 @@ impl Survey {
             }
         }
         if let Some(error) = last {
-            self.note("heaps-unreadable", format!("The arena at {:#x} was left out: {error}", state.address));
+            self.note(
+                NoteCode::HeapsUnreadable,
+                format!("The arena at {:#x} was left out: {error}.", state.address),
+            );
         }
         Vec::new()
     }
@@ -213,7 +216,7 @@ impl Survey {
         match rest.lock() {
             Lock::Free => {}
             Lock::Held => self.note(
-                "arena-locked",
+                NoteCode::ArenaLocked,
                 format!(
                     "The arena at {:#x} was in use each time the process was stopped: a thread stands still in the middle \
                      of a change. The chunk that it works on may be counted as unsettled.",
@@ -221,7 +224,7 @@ impl Survey {
                 ),
             ),
             Lock::Unknown => self.note(
-                "arena-lock-unknown",
+                NoteCode::ArenaLockUnknown,
                 format!(
                     "The lock of the arena at {:#x} cannot be read: a thread may stand still in the middle of a change. The \
                      chunk that it works on may be counted as unsettled.",
@@ -238,7 +241,7 @@ impl Survey {
         let missing = bytes_before.min(arena.state.system_mem).saturating_sub(found);
         if arena.state.main && arena.state.noncontiguous && missing > 0 {
             self.note(
-                "main-arena-incomplete",
+                NoteCode::MainArenaIncomplete,
                 format!(
                     "The program break could not grow, so malloc has mapped memory for the main arena elsewhere: \
                      {} of it were not recognized and are counted as other anonymous memory.",
@@ -249,8 +252,8 @@ impl Survey {
     }
 
     /// Says something once, though it may be found at each round through an arena.
-    fn note(&mut self, code: &'static str, text: String) {
-        let note = Note { code, text };
+    fn note(&mut self, code: NoteCode, text: String) {
+        let note = Note::new(code, text);
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }

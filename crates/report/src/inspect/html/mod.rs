@@ -92,13 +92,16 @@ fn folded(process: &ProcessReport, open: bool) -> Markup {
 }
 
 fn figures(process: &ProcessReport) -> Markup {
-    let share = percent(process.census.bloat(), process.rss_bytes);
+    let bloat = process.bloat_bytes().zip(process.floor_bytes());
     markup! {
         p.figures {
-            b { (Iec(process.rss_bytes)) } " resident" (proportional(process, " (", ")")) " · "
-            b { (Iec(process.census.bloat())) } " bloat"
-            @if !share.is_empty() { " (" (share) ")" }
-            " · floor " b { (Iec(process.floor_bytes())) }
+            b { (Iec(process.rss_bytes)) } " resident" (proportional(process, " (", ")"))
+            @if let Some((bloat, floor)) = bloat {
+                @let share = percent(bloat, process.rss_bytes);
+                " · " b { (Iec(bloat)) } " bloat"
+                @if !share.is_empty() { " (" (share) ")" }
+                " · floor " b { (Iec(floor)) }
+            }
         }
     }
 }

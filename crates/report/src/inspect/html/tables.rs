@@ -1,12 +1,11 @@
 //! The tables of the page.
 
-use super::super::words::{self, Group};
+use super::super::words;
 use crate::page::printable;
-use crate::segment::Segment;
 use crate::style::{percent, thousands};
 use maud::{Markup, html};
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Allocator, Arena, Category, ProcessReport, RubyHeap};
+use unbloat_heap::model::{Allocator, Arena, Category, Group, ProcessReport, RubyHeap};
 
 /// A cell with a size, which sorts by its bytes.
 fn size(bytes: u64) -> Markup {
@@ -45,7 +44,7 @@ pub(super) fn census(process: &ProcessReport) -> Markup {
 fn census_group(process: &ProcessReport, group: Group) -> Markup {
     let rss = process.rss_bytes;
     let mut rows: Vec<(Category, u64)> =
-        process.census.iter().filter(|&(category, _)| Group::of(category) == group).collect();
+        process.census.iter().filter(|&(category, _)| category.group() == group).collect();
     if rows.is_empty() {
         return html! {};
     }
@@ -54,12 +53,12 @@ fn census_group(process: &ProcessReport, group: Group) -> Markup {
         Category::RubyLive(_) => (false, u64::MAX - bytes),
         _ => (true, 0),
     });
-    let sum: u64 = rows.iter().map(|(_, bytes)| bytes).sum();
+    let sum = process.census.sum(|category| category.group() == group);
     html! {
         tr.group { th { (group.label()) } td { (Iec(sum)) } td { (percent(sum, rss)) } }
         @for (category, bytes) in rows {
             tr {
-                td { i class=(Segment::of(category).key()) {} (words::label(category)) }
+                td { i class=(category.segment().key()) {} (category.label()) }
                 td { (Iec(bytes)) }
                 td { (percent(bytes, rss)) }
             }

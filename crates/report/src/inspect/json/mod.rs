@@ -7,9 +7,7 @@ mod ruby;
 use allocator::AllocatorFound;
 use ruby::Ruby;
 use serde::Serialize;
-use unbloat_heap::model::{
-    Category, Census, Failure, Finding, Inspection, Note, ProcessReport, Runtime, Sharing,
-};
+use unbloat_heap::model::{Census, Failure, Finding, Inspection, Note, ProcessReport, Runtime, Sharing};
 
 /// Renders an inspection as one JSON document, over several lines if `pretty`.
 #[must_use]
@@ -53,11 +51,12 @@ struct Process<'a> {
     census: Vec<Part>,
     unattributed_bytes: i64,
     live_bytes: u64,
-    bloat_bytes: u64,
-    trimmable_bytes: u64,
-    stranded_bytes: u64,
-    cached_bytes: u64,
-    floor_bytes: u64,
+    bloat_bytes: Option<u64>,
+    trimmable_bytes: Option<u64>,
+    stranded_bytes: Option<u64>,
+    holes_bytes: Option<u64>,
+    cached_bytes: Option<u64>,
+    floor_bytes: Option<u64>,
     sharing: Option<SharedWith>,
     allocator: Option<AllocatorFound<'a>>,
     ruby: Option<Ruby<'a>>,
@@ -83,10 +82,11 @@ impl<'a> Process<'a> {
             census: parts(census),
             unattributed_bytes: report.unattributed_bytes(),
             live_bytes: census.live(),
-            bloat_bytes: census.bloat(),
-            trimmable_bytes: census.bytes(Category::MallocTrimmable),
-            stranded_bytes: census.bytes(Category::MallocStranded),
-            cached_bytes: census.bytes(Category::MallocCached),
+            bloat_bytes: report.bloat_bytes(),
+            trimmable_bytes: report.trimmable_bytes(),
+            stranded_bytes: census.stranded(),
+            holes_bytes: census.holes(),
+            cached_bytes: census.cached(),
             floor_bytes: report.floor_bytes(),
             sharing: report.sharing.as_ref().map(SharedWith::of),
             allocator: report.allocator.as_ref().map(AllocatorFound::of),
@@ -128,24 +128,28 @@ struct Total<'a> {
     bloat_bytes: Option<u64>,
     trimmable_bytes: Option<u64>,
     stranded_bytes: Option<u64>,
+    holes_bytes: Option<u64>,
     cached_bytes: Option<u64>,
+    floor_bytes: Option<u64>,
     verdict: Vec<Sentence<'a>>,
 }
 
 impl<'a> Total<'a> {
     fn of(inspection: &'a Inspection) -> Self {
         let census = inspection.proportional();
-        let bytes = |category| census.as_ref().map(|census| census.bytes(category));
+        let part = |part: fn(&Census) -> Option<u64>| census.as_ref().and_then(part);
         Total {
             processes: inspection.processes.len(),
             rss_sum_bytes: inspection.rss_sum_bytes(),
             pss_bytes: inspection.pss_bytes(),
             uss_bytes: inspection.uss_bytes(),
             live_bytes: census.as_ref().map(Census::live),
-            bloat_bytes: census.as_ref().map(Census::bloat),
-            trimmable_bytes: bytes(Category::MallocTrimmable),
-            stranded_bytes: bytes(Category::MallocStranded),
-            cached_bytes: bytes(Category::MallocCached),
+            bloat_bytes: inspection.bloat_bytes(),
+            trimmable_bytes: part(Census::trimmable),
+            stranded_bytes: part(Census::stranded),
+            holes_bytes: part(Census::holes),
+            cached_bytes: part(Census::cached),
+            floor_bytes: inspection.floor_bytes(),
             census: census.as_ref().map(parts),
             verdict: inspection.verdict.iter().map(Sentence::of).collect(),
         }
@@ -166,14 +170,14 @@ fn parts(census: &Census) -> Vec<Part> {
 struct Failed<'a> {
     pid: i32,
     command: Option<&'a str>,
-    code: &'a str,
+    code: &'static str,
     text: &'a str,
 }
 
 impl<'a> Failed<'a> {
     fn of(failure: &'a Failure) -> Self {
         let Note { code, text } = &failure.note;
-        Failed { pid: failure.pid.0, command: failure.command.as_deref(), code, text }
+        Failed { pid: failure.pid.0, command: failure.command.as_deref(), code: code.name(), text }
     }
 }
 
@@ -215,13 +219,13 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct Limit<'a> {
-    code: &'a str,
+    code: &'static str,
     text: &'a str,
 }
 
 impl<'a> Limit<'a> {
     fn of(note: &'a Note) -> Self {
-        Limit { code: note.code, text: &note.text }
+        Limit { code: note.code.name(), text: &note.text }
     }
 }
 

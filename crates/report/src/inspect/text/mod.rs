@@ -4,12 +4,12 @@ mod allocator;
 mod ruby;
 
 use super::tree;
-use super::words::{self, Group};
-use crate::segment::Segment;
+use super::words;
+use crate::segment::{Appearance as _, Segment};
 use crate::style::{Ink, Style, apportion, bar, clip, percent, wrap};
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Category, Census, Failure, Finding, Inspection, Note, ProcessReport};
+use unbloat_heap::model::{Category, Census, Failure, Finding, Group, Inspection, Note, ProcessReport};
 
 /// How much to say about each of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,13 +94,10 @@ fn push_title(out: &mut String, process: &ProcessReport, style: &Style) {
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, &what.join(" · ")));
     let proportional =
         process.pss_bytes.map_or(String::new(), |bytes| format!(" ({} proportional)", Iec(bytes)));
-    let _ = writeln!(
-        out,
-        "{} resident{proportional} · {} bloat · floor {}\n",
-        Iec(process.rss_bytes),
-        Iec(process.census.bloat()),
-        Iec(process.floor_bytes())
-    );
+    let bloat = process.bloat_bytes().zip(process.floor_bytes());
+    let bloat = bloat
+        .map_or(String::new(), |(bloat, floor)| format!(" · {} bloat · floor {}", Iec(bloat), Iec(floor)));
+    let _ = writeln!(out, "{} resident{proportional}{bloat}\n", Iec(process.rss_bytes),);
 }
 
 /// The stacked bar with its legend.
@@ -194,10 +191,10 @@ fn push_census(out: &mut String, process: &ProcessReport, style: &Style) {
             }
         }
         let in_group = |&(category, _): &(Category, u64)| {
-            Group::of(category) == group && !matches!(category, Category::RubyLive(_))
+            category.group() == group && !matches!(category, Category::RubyLive(_))
         };
         for (category, bytes) in process.census.iter().filter(in_group) {
-            row(name, &words::label(category), bytes, Segment::of(category).ink(), true);
+            row(name, category.label(), bytes, category.segment().ink(), true);
             name = "";
         }
     }
@@ -214,7 +211,7 @@ fn object_rows(census: &Census) -> Vec<(String, u64)> {
     let mut types: Vec<_> = census
         .iter()
         .filter(|(category, _)| matches!(category, Category::RubyLive(_)))
-        .map(|(category, bytes)| (words::label(category), bytes))
+        .map(|(category, bytes)| (category.label().to_owned(), bytes))
         .collect();
     types.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
     if types.len() > TYPE_ROWS + 1 {

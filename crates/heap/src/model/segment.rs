@@ -1,0 +1,154 @@
+//! The segments in which categories are gathered, as a reader tells them apart at a glance.
+
+use super::{Category, Census};
+use std::collections::BTreeMap;
+
+/// A part of a process's memory in bars, legends and stacked areas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Segment {
+    /// Ruby slots with an object.
+    RubyObjects,
+    /// Malloc memory in use.
+    Live,
+    /// Freed, in a thread cache or fastbin.
+    Cached,
+    /// Freed, and a trim returns it.
+    Trimmable,
+    /// Freed, and nothing returns it.
+    Stranded,
+    /// Ruby slots without an object.
+    RubyFree,
+    /// The program, its libraries, stacks and what else is neither heap nor unknown.
+    Rest,
+    /// Memory whose use is not known.
+    NotTold,
+}
+
+impl Segment {
+    /// All segments in the order of a bar: what the program holds, bloat with the worst first, and what is neither.
+    pub const ALL: [Segment; 8] = [
+        Segment::RubyObjects,
+        Segment::Live,
+        Segment::Stranded,
+        Segment::Trimmable,
+        Segment::Cached,
+        Segment::RubyFree,
+        Segment::Rest,
+        Segment::NotTold,
+    ];
+
+    /// All segments in the order of stacked areas: what is needed at the bottom.
+    pub const STACKED: [Segment; 8] = [
+        Segment::Rest,
+        Segment::RubyObjects,
+        Segment::Live,
+        Segment::NotTold,
+        Segment::RubyFree,
+        Segment::Cached,
+        Segment::Trimmable,
+        Segment::Stranded,
+    ];
+
+    /// The segment of a category by its name in JSON and recordings. A name that this version does not know counts as
+    /// not told.
+    #[must_use]
+    pub fn named(category: &str) -> Self {
+        Category::named(category).map_or(Segment::NotTold, Category::segment)
+    }
+
+    /// The program holds it.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        matches!(self, Segment::RubyObjects | Segment::Live)
+    }
+
+    /// The program has freed it and the process keeps it.
+    #[must_use]
+    pub fn is_bloat(self) -> bool {
+        matches!(self, Segment::Cached | Segment::Trimmable | Segment::Stranded)
+    }
+
+    /// Bytes of a census that belong to the segment.
+    #[must_use]
+    pub fn bytes(self, census: &Census) -> u64 {
+        census.sum(|category| category.segment() == self)
+    }
+
+    /// Bytes of a recorded census that belong to the segment, by the names of its categories.
+    #[must_use]
+    pub fn recorded_bytes(self, census: &BTreeMap<String, u64>) -> u64 {
+        let bytes = census.iter().filter(|(name, _)| Segment::named(name) == self).map(|(_, &bytes)| bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The segments of a recorded census that have bytes.
+    #[must_use]
+    pub fn recorded(census: &BTreeMap<String, u64>) -> Vec<(Segment, u64)> {
+        let all = Segment::ALL.iter().map(|&segment| (segment, segment.recorded_bytes(census)));
+        all.filter(|&(_, bytes)| bytes > 0).collect()
+    }
+
+    /// The name in a legend.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Segment::RubyObjects => "Ruby objects",
+            Segment::Live => "malloc live",
+            Segment::Cached => "cached",
+            Segment::Trimmable => "trimmable",
+            Segment::Stranded => "stranded",
+            Segment::RubyFree => "Ruby free slots",
+            Segment::Rest => "program, other",
+            Segment::NotTold => "not told apart",
+        }
+    }
+
+    /// The name in the data and the style sheet of a page.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Segment::RubyObjects => "ruby-live",
+            Segment::Live => "live",
+            Segment::Cached => "cached",
+            Segment::Trimmable => "trimmable",
+            Segment::Stranded => "stranded",
+            Segment::RubyFree => "ruby-free",
+            Segment::Rest => "rest",
+            Segment::NotTold => "untold",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RubyType;
+
+    #[test]
+    fn live_and_bloat_are_what_the_census_counts_as_such() {
+        let categories = [
+            Category::RubyLive(RubyType::String),
+            Category::RubyFree,
+            Category::MallocLive,
+            Category::MmappedChunks,
+            Category::MallocCached,
+            Category::MallocTrimmable,
+            Category::MallocStranded,
+            Category::MallocHoles,
+            Category::MallocTop,
+            Category::AllocatorOther,
+            Category::LibrariesShared,
+        ];
+        let mut census = Census::of_walked_heap();
+        categories.iter().zip(0..).for_each(|(&category, n)| census.add(category, 1 << n));
+        let sum = |belongs: fn(Segment) -> bool| -> u64 {
+            Segment::ALL.iter().filter(|&&segment| belongs(segment)).map(|s| s.bytes(&census)).sum()
+        };
+        assert_eq!(sum(Segment::is_live), census.live());
+        assert_eq!(Some(sum(Segment::is_bloat)), census.bloat());
+        assert_eq!(sum(|_| true), census.total());
+        let recorded = census.iter().map(|(category, bytes)| (category.name(), bytes)).collect();
+        assert!(Segment::ALL.iter().all(|s| s.recorded_bytes(&recorded) == s.bytes(&census)));
+        assert_eq!(Segment::STACKED.map(|s| s.bytes(&census)).iter().sum::<u64>(), census.total());
+    }
+}
