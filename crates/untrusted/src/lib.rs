@@ -1,0 +1,121 @@
+//! Text that somebody else chose: command lines, titles, paths, names from memory and from recordings.
+//!
+//! A process decides what it is called, and Unbloat shows that name to root. So [`Untrusted`] leaves only through an
+//! escape that fits the place:
+//!
+//! | place | escape |
+//! |---|---|
+//! | terminals, logs, messages | `Display`: nothing that a terminal acts on, nothing that hides or reorders text |
+//! | HTML, SVG | `Display`, then the template's own escape of markup |
+//! | shells | [`shell::quoted`], each word by itself |
+//! | CSV | [`csv::cell`], no formula |
+//! | JSON | serde; within a script [`json::in_script`] |
+//!
+//! [`Untrusted::raw`] is for comparing, for storing, and for nothing else.
+
+pub mod csv;
+pub mod json;
+pub mod shell;
+mod visible;
+
+pub use visible::visible;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A text that somebody else chose.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Untrusted(String);
+
+impl Untrusted {
+    /// Text as it was found.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Untrusted(text.into())
+    }
+
+    /// Text of bytes as they were found. What is no UTF-8 becomes U+FFFD.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Untrusted(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// The text as it is: to compare it, to store it, never to show it.
+    #[must_use]
+    pub fn raw(&self) -> &str {
+        &self.0
+    }
+
+    /// The text as `Display` writes it, for what wants a `&str`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        visible(&self.0)
+    }
+
+    /// There is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Untrusted {
+    /// Honors width and alignment.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&visible(&self.0))
+    }
+}
+
+impl fmt::Debug for Untrusted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&visible(&self.0), f)
+    }
+}
+
+impl From<String> for Untrusted {
+    fn from(text: String) -> Self {
+        Untrusted(text)
+    }
+}
+
+impl From<&str> for Untrusted {
+    fn from(text: &str) -> Self {
+        Untrusted(text.to_owned())
+    }
+}
+
+impl PartialEq<str> for Untrusted {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Untrusted {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_it_is_formatted_a_terminal_sees_text() {
+        let title = Untrusted::from("puma\u{1b}]0;owned\u{7}\u{202e}gnp.exe\nroot# ");
+        for shown in [title.to_string(), format!("{title:?}"), format!("{title:>60}"), title.shown()] {
+            assert!(!shown.chars().any(char::is_control), "{shown:?}");
+            assert!(!shown.contains('\u{202e}'), "{shown:?}");
+        }
+        assert_eq!(format!("{:<6}|{:>4}", Untrusted::from("ab"), Untrusted::from("c")), "ab    |   c");
+    }
+
+    #[test]
+    fn json_keeps_the_text_as_it_is() {
+        let title = Untrusted::from("a\u{1b}b");
+        let document = serde_json::to_string(&title).unwrap_or_default();
+        assert_eq!(document, r#""a\u001bb""#);
+        assert_eq!(serde_json::from_str::<Untrusted>(&document).ok(), Some(title));
+    }
+}
