@@ -11,20 +11,30 @@
 //! | [`sample`] | memory, CPU and faults of a process at a moment; what recording costs |
 //! | [`census`] | what memory is made of, by category, and the counters that come with it |
 //! | [`mark`] | named moments |
+//! | [`recording`] | a whole recording in memory |
+//! | [`looks`] | the recorded tree over time |
+//! | `cpu` | the CPU of the whole tree up to a moment |
+//! | [`growth`] | judging what grows, and whether that is a leak or fragmentation |
 //! | [`experiment`] | variants, blocks, runs, load steps, latencies and figures |
 
 pub mod census;
+mod cpu;
 pub mod experiment;
+pub mod growth;
 pub mod header;
 pub mod id;
+pub mod looks;
 pub mod mark;
 pub mod process;
+pub mod recording;
 pub mod sample;
 
 pub use census::{CategoryBytes, Counter};
 pub use experiment::{Latency, Metric, Run, Step, Variant};
 pub use header::{Header, Kind, Owner};
 pub use id::{BlockId, ProcessId, RunId, StepId, VariantId};
+pub use looks::Look;
 pub use mark::Mark;
 pub use process::{CpuSource, Folded, NewProcess, Process, ProcessEnd};
+pub use recording::{Censuses, Recording, StepLatency};
 pub use sample::{CgroupMemory, Cost, Sample, TreeMemory};

@@ -3,11 +3,14 @@
 use crate::owner::is_alive;
 use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION, fold};
 use rusqlite::{Connection, OpenFlags, Row};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use unbloat_recording::recording::{counters_over_time, seconds};
 use unbloat_recording::{
-    CategoryBytes, CgroupMemory, Cost, Counter, CpuSource, Folded, Header, Kind, Latency, Mark, Metric,
-    Owner, Process, ProcessId, Run, RunId, Sample, Step, StepId, TreeMemory, Variant, VariantId,
+    CategoryBytes, Censuses, CgroupMemory, Cost, Counter, CpuSource, Folded, Header, Kind, Latency, Mark,
+    Metric, Owner, Process, ProcessId, Recording, Run, RunId, Sample, Step, StepId, StepLatency, TreeMemory,
+    Variant, VariantId,
 };
 
 /// An open recording that can be read.
@@ -51,10 +54,39 @@ impl Reader {
         (self.header.ended_ns.is_none() && is_alive(owner)).then_some(owner)
     }
 
-    /// Facts about where the figures come from: of one run, or with `None` of the whole file.
+    /// The whole recording.
     ///
     /// # Errors
     /// The file cannot be read; so for every method below.
+    pub fn load(&self) -> Result<Recording> {
+        Ok(Recording {
+            name: self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            header: self.header.clone(),
+            provenance: self.provenance(None)?,
+            processes: self.processes()?,
+            folded: self.folded()?,
+            samples: self.samples()?,
+            censuses: Censuses::of(self.census()?),
+            counters: counters_over_time(self.counters()?),
+            marks: self.marks()?,
+            latencies: self.step_latencies()?,
+            cost: self.cost()?,
+        })
+    }
+
+    /// The latencies of load steps that belong to no run of an experiment: those of runs are the experiment's.
+    pub fn step_latencies(&self) -> Result<Vec<StepLatency>> {
+        let steps = self.steps()?.into_iter().filter(|step| step.run.is_none());
+        let steps: BTreeMap<StepId, Step> = steps.map(|step| (step.id, step)).collect();
+        let with_step = |row: Latency| {
+            let step = steps.get(&row.step)?;
+            let ended_s = step.ended_ns.map(seconds);
+            Some(StepLatency { step: step.name.clone(), ended_s, kind: row.kind, histogram: row.histogram })
+        };
+        Ok(self.latencies()?.into_iter().filter_map(with_step).collect())
+    }
+
+    /// Facts about where the figures come from: of one run, or with `None` of the whole file.
     pub fn provenance(&self, run: Option<RunId>) -> Result<Vec<(String, String)>> {
         self.rows(
             "SELECT name, value FROM provenance WHERE run IS ? ORDER BY rowid",

@@ -4,7 +4,9 @@ use crate::exit::Exit;
 use crate::terminal;
 use std::io::Write as _;
 use std::path::PathBuf;
-use unbloat_report::recording::{growth, series::Loaded};
+use unbloat_heap::model::Segment;
+use unbloat_recording::growth::{Findings, Holding};
+use unbloat_report::recording::growth;
 use unbloat_store::Reader;
 
 /// Options of `unbloat growth`.
@@ -22,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let findings = growth::Findings::of(&Loaded::read(&Reader::open(&args.file)?)?);
+    let findings = Findings::of(&Reader::open(&args.file)?.load()?, holding);
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&growth::json(&findings))?)
     } else {
@@ -30,4 +32,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if args.check && findings.leak_suspected() { Exit::No } else { Exit::Done })
+}
+
+/// What a category of the census counts as.
+fn holding(category: &str) -> Holding {
+    match Segment::named(category) {
+        segment if segment.is_live() => Holding::Live,
+        segment if segment.is_bloat() => Holding::Bloat,
+        _ => Holding::Neither,
+    }
 }

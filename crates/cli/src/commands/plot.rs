@@ -4,8 +4,9 @@ use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::io::Write as _;
 use std::path::PathBuf;
+use unbloat_recording::Recording;
 use unbloat_report::chart::{Chart, page, svg};
-use unbloat_report::recording::{list, plot, series::Loaded};
+use unbloat_report::recording::{list, plot};
 use unbloat_store::Reader;
 
 /// Options of `unbloat plot`.
@@ -32,17 +33,14 @@ enum By {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let loaded: Vec<Loaded> = args
-        .files
-        .iter()
-        .map(|file| Ok(Loaded::read(&Reader::open(file)?)?))
-        .collect::<anyhow::Result<_>>()?;
+    let recordings: Vec<Recording> =
+        args.files.iter().map(|file| Ok(Reader::open(file)?.load()?)).collect::<anyhow::Result<_>>()?;
     let ending = match &args.output {
         Some(path) => path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default(),
         None if args.psrecord => "csv".to_owned(),
         None => "svg".to_owned(),
     };
-    if args.by == Some(By::Category) && loaded.iter().all(|one| one.censuses.is_empty()) {
+    if args.by == Some(By::Category) && recordings.iter().all(|one| one.censuses.is_empty()) {
         bail!(
             "{} holds no census: it is too short for its --census and --budget, or the memory could not be read. \
              Record for longer or with a larger --budget, as the same user or with CAP_SYS_PTRACE",
@@ -50,13 +48,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         );
     }
     let by = if args.by == Some(By::Category) { plot::By::Category } else { plot::By::Process };
-    let chart = || plot::chart(&loaded, by);
+    let chart = || plot::chart(&recordings, by);
     let bytes = match ending.as_str() {
         "svg" => svg::draw(&chart(), svg::Size::default(), svg::Theme::Adapting).into_bytes(),
         "html" | "htm" => page::draw(&chart()).into_bytes(),
         "png" => picture(&chart())?,
-        "json" => format!("{}\n", list::json(&loaded)).into_bytes(),
-        "csv" => csv(args, &loaded)?.into_bytes(),
+        "json" => format!("{}\n", list::json(&recordings)).into_bytes(),
+        "csv" => csv(args, &recordings)?.into_bytes(),
         other => bail!("cannot draw a {other:?}. Let the name end in .svg, .png, .html, .csv or .json"),
     };
     match &args.output {
@@ -78,8 +76,8 @@ fn picture(_: &Chart) -> anyhow::Result<Vec<u8>> {
     bail!("this build of unbloat draws no .png. Write an .svg, or build with the feature png")
 }
 
-fn csv(args: &Args, loaded: &[Loaded]) -> anyhow::Result<String> {
-    let [one] = loaded else {
+fn csv(args: &Args, recordings: &[Recording]) -> anyhow::Result<String> {
+    let [one] = recordings else {
         bail!("CSV holds one recording. Give one file, or an output that ends in .json")
     };
     Ok(match args.by {

@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::terminal;
 use std::io::Write as _;
 use std::path::PathBuf;
-use unbloat_report::recording::{series::Loaded, summary};
+use unbloat_report::recording::summary;
 use unbloat_store::Reader;
 
 /// Options of `unbloat show`.
@@ -20,13 +20,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let reader = Reader::open(&args.file)?;
-    let (loaded, cost) = (Loaded::read(&reader)?, reader.cost()?);
+    let recording = reader.load()?;
     let writing = reader.live_owner().map(|owner| owner.pid);
     let text = if args.json {
-        let document = summary::json(&loaded, cost.as_ref(), writing);
+        let document = summary::json(&recording, writing);
         format!("{}\n", serde_json::to_string_pretty(&document)?)
     } else {
-        summary::text(&loaded, cost.as_ref(), writing, &terminal::style())
+        summary::text(&recording, writing, &terminal::style())
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(Exit::Done)

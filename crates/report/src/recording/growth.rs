@@ -1,168 +1,89 @@
-//! `unbloat growth`: what grows, how, and what that means.
+//! `unbloat growth` in words and JSON: what grows, how, and what that means.
 
-use super::series::Loaded;
-use crate::segment::Segment;
 use crate::style::{Ink, Style, wrap};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_stats::growth::{Growth, Shape, Shortfall, judge};
+use unbloat_recording::growth::{Conclusion, Findings, Objects, Quantity};
+use unbloat_stats::growth::{Growth, Shape, Shortfall};
 
-/// A quantity that is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantity {
-    /// What the program holds: malloc chunks in use, Ruby objects.
-    Live,
-    /// cached + trimmable + stranded.
-    Bloat,
-    /// Ruby slots with an object.
-    RubyLiveSlots,
-    /// PSS of the tree, or RSS where PSS was never taken.
-    Memory,
-}
+/// Seconds in an hour: growth is told by the hour.
+const HOUR: f64 = 3600.0;
 
-impl Quantity {
-    fn label(self, memory: &'static str) -> &'static str {
-        match self {
-            Quantity::Live => "live",
-            Quantity::Bloat => "bloat",
-            Quantity::RubyLiveSlots => "Ruby live slots",
-            Quantity::Memory => memory,
-        }
-    }
-
-    fn key(self) -> &'static str {
-        match self {
-            Quantity::Live => "live",
-            Quantity::Bloat => "bloat",
-            Quantity::RubyLiveSlots => "ruby_live_slots",
-            Quantity::Memory => "memory",
-        }
+fn label(quantity: Quantity, findings: &Findings) -> &'static str {
+    match quantity {
+        Quantity::Live => "live",
+        Quantity::Bloat => "bloat",
+        Quantity::RubyLiveSlots => "Ruby live slots",
+        Quantity::Memory => findings.counted.name(),
     }
 }
 
-/// What was found in a recording.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Findings {
-    /// One for each quantity that was recorded.
-    pub judged: Vec<(Quantity, Growth)>,
-    /// `PSS` or `RSS`.
-    pub memory: &'static str,
-    /// How long the recording is, in seconds.
-    pub duration_s: f64,
+fn key(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Live => "live",
+        Quantity::Bloat => "bloat",
+        Quantity::RubyLiveSlots => "ruby_live_slots",
+        Quantity::Memory => "memory",
+    }
 }
 
-impl Findings {
-    /// Judges a recording.
-    #[must_use]
-    pub fn of(loaded: &Loaded) -> Self {
-        let census = |belongs: fn(Segment) -> bool| -> Vec<(f64, f64)> {
-            let sum = |census: &BTreeMap<String, u64>| {
-                let parts = census.iter().filter(|(name, _)| belongs(Segment::named(name)));
-                parts.map(|(_, bytes)| *bytes as f64).sum()
-            };
-            loaded.censuses.iter().map(|(at, census)| (*at, sum(census))).collect()
-        };
-        let slots: Vec<(f64, f64)> = loaded
-            .counters
-            .iter()
-            .filter_map(|(at, values)| Some((*at, *values.get("ruby_live_slots")? as f64)))
-            .collect();
-        let (memory, kind) = loaded.memory();
-        let all = [
-            (Quantity::Live, census(Segment::is_live)),
-            (Quantity::Bloat, census(Segment::is_bloat)),
-            (Quantity::RubyLiveSlots, slots),
-            (Quantity::Memory, memory),
-        ];
-        let judged =
-            all.iter().filter(|(_, points)| !points.is_empty()).map(|(q, points)| (*q, judge(points)));
-        Findings { judged: judged.collect(), memory: kind, duration_s: loaded.duration_s() }
+/// What the findings mean, in sentences that name their evidence.
+fn conclusion(findings: &Findings) -> String {
+    let memory = findings.counted;
+    match findings.conclusion() {
+        Conclusion::Leak { rate, objects } => format!(
+            "A leak is suspected: live memory grows steadily, by {} an hour.{}",
+            size(rate * HOUR),
+            beside(objects)
+        ),
+        Conclusion::Fragmentation { limit } => format!(
+            "This is fragmentation: what the program holds does not grow steadily, and bloat rises towards a limit of about {}. `unbloat inspect` says what of it can be returned.",
+            size(limit)
+        ),
+        Conclusion::GrowingBloat { rate } => format!(
+            "Bloat grows steadily, by {} an hour, while what the program holds does not: fragmentation that has not come to its end yet. Record for longer to see its limit.",
+            size(rate * HOUR)
+        ),
+        Conclusion::FillingCaches { limit } => format!(
+            "Live memory rises towards a limit of about {}: caches fill, nothing leaks as far as this recording shows.",
+            size(limit)
+        ),
+        Conclusion::Plateau => "A plateau: neither what the program holds nor bloat grows.".to_owned(),
+        Conclusion::MemoryGrows { rate } => format!(
+            "{memory} grows steadily, by {} an hour. What grows cannot be said: the recording holds too few censuses (about 24 are needed).",
+            size(rate * HOUR)
+        ),
+        Conclusion::MemorySaturates { limit } => format!(
+            "{memory} rises towards a limit of about {}. What it is made of cannot be said: the recording holds too few censuses.",
+            size(limit)
+        ),
+        Conclusion::MemoryPlateau => format!("A plateau: {memory} does not grow."),
+        Conclusion::NotEnoughData => {
+            "Not enough data: record for longer, under the load that is in question.".to_owned()
+        }
     }
+}
 
-    fn shape(&self, quantity: Quantity) -> Option<&Shape> {
-        self.judged.iter().find(|(q, _)| *q == quantity).map(|(_, growth)| &growth.shape)
-    }
-
-    /// Live memory grows steadily.
-    #[must_use]
-    pub fn leak_suspected(&self) -> bool {
-        let grows = |q| matches!(self.shape(q), Some(Shape::Linear { rate }) if rate.low > 0.0);
-        grows(Quantity::Live) || grows(Quantity::RubyLiveSlots)
-    }
-
-    /// What it means, in sentences that name their evidence.
-    #[must_use]
-    pub fn conclusion(&self) -> String {
-        let linear = |q| match self.shape(q) {
-            Some(Shape::Linear { rate }) if rate.low > 0.0 => Some(rate.value),
-            _ => None,
-        };
-        let bloat_limit = match self.shape(Quantity::Bloat) {
-            Some(Shape::Saturating { limit, .. }) => Some(limit.value),
-            _ => None,
-        };
-        if let Some(rate) = linear(Quantity::Live) {
-            let slots = match linear(Quantity::RubyLiveSlots) {
-                Some(slots) => format!(" Ruby objects grow with it, by {:.0} slots an hour: look for what keeps them, with ObjectSpace.dump_all.", slots * 3600.0),
-                None if self.shape(Quantity::RubyLiveSlots).is_some() => " The number of Ruby objects does not grow with it: they grow in size, or an extension keeps memory.".to_owned(),
-                None => String::new(),
-            };
-            return format!(
-                "A leak is suspected: live memory grows steadily, by {} an hour.{slots}",
-                size(rate * 3600.0)
-            );
-        }
-        if let Some(limit) = bloat_limit {
-            return format!(
-                "This is fragmentation: what the program holds does not grow steadily, and bloat rises towards a limit of about {}. `unbloat inspect` says what of it can be returned.",
-                size(limit)
-            );
-        }
-        if let Some(rate) = linear(Quantity::Bloat) {
-            return format!(
-                "Bloat grows steadily, by {} an hour, while what the program holds does not: fragmentation that has not come to its end yet. Record for longer to see its limit.",
-                size(rate * 3600.0)
-            );
-        }
-        if let Some(Shape::Saturating { limit, .. }) = self.shape(Quantity::Live) {
-            return format!(
-                "Live memory rises towards a limit of about {}: caches fill, nothing leaks as far as this recording shows.",
-                size(limit.value)
-            );
-        }
-        let seen = |q| self.shape(q).is_some_and(|v| !matches!(v, Shape::NotEnough { .. }));
-        if seen(Quantity::Live) {
-            return "A plateau: neither what the program holds nor bloat grows.".to_owned();
-        }
-        match self.shape(Quantity::Memory) {
-            Some(Shape::Linear { rate }) => format!(
-                "{} grows steadily, by {} an hour. What grows cannot be said: the recording holds too few censuses (about {} are needed).",
-                self.memory,
-                size(rate.value * 3600.0),
-                24
-            ),
-            Some(Shape::Saturating { limit, .. }) => format!(
-                "{} rises towards a limit of about {}. What it is made of cannot be said: the recording holds too few censuses.",
-                self.memory,
-                size(limit.value)
-            ),
-            Some(Shape::None { .. }) => format!("A plateau: {} does not grow.", self.memory),
-            Some(Shape::NotEnough { .. }) | None => {
-                "Not enough data: record for longer, under the load that is in question.".to_owned()
-            }
-        }
+/// The number of Ruby objects beside a leak.
+fn beside(objects: Objects) -> String {
+    match objects {
+        Objects::Grow(rate) => format!(
+            " Ruby objects grow with it, by {:.0} slots an hour: look for what keeps them, with ObjectSpace.dump_all.",
+            rate * HOUR
+        ),
+        Objects::DoNotGrow => " The number of Ruby objects does not grow with it: they grow in size, or an extension keeps memory.".to_owned(),
+        Objects::NotRecorded => String::new(),
     }
 }
 
 /// The findings as text.
 #[must_use]
 pub fn text(findings: &Findings, style: &Style) -> String {
-    let mut out = wrap(&findings.conclusion(), style.width, 0);
+    let mut out = wrap(&conclusion(findings), style.width, 0);
     out.push('\n');
     for (quantity, growth) in &findings.judged {
-        let label = quantity.label(findings.memory);
+        let label = label(*quantity, findings);
         let body = wrap(&sentence(*quantity, growth), style.width, 17);
         let _ = write!(out, "{}{}", style.paint(Ink::Bold, &format!("{label:<17}")), body.trim_start());
     }
@@ -173,19 +94,18 @@ fn sentence(quantity: Quantity, growth: &Growth) -> String {
     let write = |value: f64| {
         if quantity == Quantity::RubyLiveSlots { format!("{:.0} slots", value) } else { size(value) }
     };
-    let hour = 3600.0;
     let body = match growth.shape {
         Shape::None { rate, level } => format!(
             "no growth: it stays around {} ({} to {} an hour)",
             write(level),
-            write(rate.low * hour),
-            write(rate.high * hour)
+            write(rate.low * HOUR),
+            write(rate.high * HOUR)
         ),
         Shape::Linear { rate } => format!(
             "linear: {} an hour (95 % interval {} to {})",
-            write(rate.value * hour),
-            write(rate.low * hour),
-            write(rate.high * hour)
+            write(rate.value * HOUR),
+            write(rate.low * HOUR),
+            write(rate.high * HOUR)
         ),
         Shape::Saturating { limit, time_constant_s, left } => format!(
             "saturating: towards {} (95 % interval {} to {}), 63 % of the way in {}; {} left to go",
@@ -233,13 +153,13 @@ fn time(seconds: f64) -> String {
 #[must_use]
 pub fn json(findings: &Findings) -> Value {
     let judged: serde_json::Map<String, Value> =
-        findings.judged.iter().map(|(q, growth)| (q.key().to_owned(), json!(growth))).collect();
+        findings.judged.iter().map(|(q, growth)| (key(*q).to_owned(), json!(growth))).collect();
     json!({
         "schema": 1,
         "duration_s": findings.duration_s,
-        "counted_as": findings.memory.to_lowercase(),
+        "counted_as": findings.counted.name().to_lowercase(),
         "leak_suspected": findings.leak_suspected(),
-        "conclusion": findings.conclusion(),
+        "conclusion": conclusion(findings),
         "quantities": judged,
     })
 }

@@ -1,15 +1,15 @@
 //! A recording as numbers for other programs: CSV and JSON.
 
-use super::series::{Loaded, seconds};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use unbloat_recording::{Recording, recording::seconds};
 
 /// One line a look at the tree, in columns of our own.
 #[must_use]
-pub fn csv(loaded: &Loaded) -> String {
+pub fn csv(recording: &Recording) -> String {
     let mut out = "time_s,processes,pss_bytes,rss_bytes,uss_bytes,swap_bytes,cpu_cores\n".to_owned();
-    for look in loaded.looks() {
+    for look in recording.looks() {
         let _ = writeln!(
             out,
             "{:.3},{},{},{},{},{},{}",
@@ -27,11 +27,11 @@ pub fn csv(loaded: &Loaded) -> String {
 
 /// One line a process and look.
 #[must_use]
-pub fn csv_by_process(loaded: &Loaded) -> String {
+pub fn csv_by_process(recording: &Recording) -> String {
     let commands: HashMap<_, _> =
-        loaded.processes.iter().map(|p| (p.id, (p.pid, quoted(&p.command)))).collect();
+        recording.processes.iter().map(|p| (p.id, (p.pid, quoted(&p.command)))).collect();
     let mut out = "time_s,pid,command,rss_bytes,pss_bytes,uss_bytes,swap_bytes,minor_faults,major_faults,user_s,system_s,threads\n".to_owned();
-    for s in &loaded.samples {
+    for s in &recording.samples {
         let Some((pid, command)) = commands.get(&s.process) else { continue };
         let _ = writeln!(
             out,
@@ -53,11 +53,11 @@ pub fn csv_by_process(loaded: &Loaded) -> String {
 
 /// One line a category of the tree and census.
 #[must_use]
-pub fn csv_by_category(loaded: &Loaded) -> String {
+pub fn csv_by_category(recording: &Recording) -> String {
     let mut out = "time_s,category,bytes\n".to_owned();
-    for (time_s, census) in &loaded.censuses {
+    for (time_s, census) in &recording.censuses.over_time {
         for (category, bytes) in census {
-            let _ = writeln!(out, "{time_s:.3},{category},{bytes}");
+            let _ = writeln!(out, "{time_s:.3},{},{bytes}", plain_or_quoted(category));
         }
     }
     out
@@ -66,11 +66,11 @@ pub fn csv_by_category(loaded: &Loaded) -> String {
 /// psrecord's columns (its `--log-format csv`, version 1.4): CPU in percent of a core, memory in MiB. Its real memory
 /// is the sum of RSS, which counts shared pages once a process; virtual memory is not recorded and stays empty.
 #[must_use]
-pub fn csv_as_psrecord(loaded: &Loaded) -> String {
+pub fn csv_as_psrecord(recording: &Recording) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     let mut out = "elapsed_time,nproc,cpu,mem_real,mem_virtual\n".to_owned();
     let mut cpu = 0.0;
-    for look in loaded.looks() {
+    for look in recording.looks() {
         cpu = look.cpu_cores.map_or(cpu, |cores| cores * 100.0);
         let real = look.rss_bytes.map_or_else(String::new, |rss| format!("{:.3}", rss as f64 / MIB));
         let _ = writeln!(out, "{:.3},{},{cpu:.3},{real},", look.time_s, look.processes);
@@ -82,19 +82,28 @@ fn cell<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Always quoted, so that no command can break a line or be taken for a formula's beginning of a cell.
+/// Names of categories are plain words. A file from elsewhere may hold anything.
+fn plain_or_quoted(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if plain { name.to_owned() } else { quoted(name) }
+}
+
+/// A cell of text: quoted, so that it cannot break a line, and with an apostrophe before what a spreadsheet would take
+/// for a formula (OWASP, "CSV Injection": cells that begin with `=`, `+`, `-`, `@`, tab or carriage return).
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " "))
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let apostrophe = if formula { "'" } else { "" };
+    format!("\"{apostrophe}{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " "))
 }
 
 /// Everything over time, as `docs/reference/plot.schema.json` has it.
 #[must_use]
-pub fn json(recordings: &[Loaded]) -> Value {
+pub fn json(recordings: &[Recording]) -> Value {
     json!({"schema": 1, "recordings": recordings.iter().map(one).collect::<Vec<_>>()})
 }
 
-fn one(loaded: &Loaded) -> Value {
-    let looks: Vec<Value> = loaded
+fn one(recording: &Recording) -> Value {
+    let looks: Vec<Value> = recording
         .looks()
         .iter()
         .map(|look| {
@@ -109,19 +118,50 @@ fn one(loaded: &Loaded) -> Value {
             })
         })
         .collect();
-    let census: Vec<Value> =
-        loaded.censuses.iter().map(|(at, bytes)| json!({"time_s": at, "bytes": bytes})).collect();
+    let census: Vec<Value> = recording
+        .censuses
+        .over_time
+        .iter()
+        .map(|(at, bytes)| json!({"time_s": at, "bytes": bytes}))
+        .collect();
     let counters: Vec<Value> =
-        loaded.counters.iter().map(|(at, values)| json!({"time_s": at, "values": values})).collect();
-    let marks: Vec<Value> =
-        loaded.marks.iter().map(|mark| json!({"time_s": seconds(mark.time_ns), "name": mark.name})).collect();
+        recording.counters.iter().map(|(at, values)| json!({"time_s": at, "values": values})).collect();
+    let marks: Vec<Value> = recording
+        .marks
+        .iter()
+        .map(|mark| json!({"time_s": seconds(mark.time_ns), "name": mark.name}))
+        .collect();
     json!({
-        "name": loaded.name,
-        "started_wall_ns": loaded.header.started_wall_ns,
-        "duration_s": loaded.duration_s(),
+        "name": recording.name,
+        "started_wall_ns": recording.header.started_wall_ns,
+        "duration_s": recording.duration_s(),
         "looks": looks,
         "census": census,
         "counters": counters,
         "marks": marks,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_of_text_is_no_formula_and_no_second_cell() {
+        for (text, cell) in [
+            ("puma: worker, \"0\"", "\"puma: worker, \"\"0\"\"\""),
+            ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            ("\t=1", "\"'\t=1\""),
+            ("a\nb", "\"a b\""),
+        ] {
+            assert_eq!(quoted(text), cell);
+        }
+        assert_eq!(
+            (plain_or_quoted("malloc_live"), plain_or_quoted("=1,2")),
+            ("malloc_live".into(), "\"'=1,2\"".into())
+        );
+    }
 }

@@ -1,12 +1,13 @@
 //! Charts of recordings.
 
 use super::live::clock;
-use super::series::{Loaded, seconds};
 use crate::chart::scale::Unit;
 use crate::chart::{Chart, Color, Panel, Series, Shape, VerticalMark};
+use crate::segment::Segment;
 use std::time::Duration;
 use unbloat_heap::Iec;
-use unbloat_recording::Process;
+use unbloat_recording::recording::{Counted, seconds};
+use unbloat_recording::{Process, Recording, looks::Points};
 
 /// What memory is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,51 +29,51 @@ const BANDS: usize = 8;
 
 /// Memory and CPU of one recording, or of several laid over each other.
 #[must_use]
-pub fn chart(recordings: &[Loaded], by: By) -> Chart {
+pub fn chart(recordings: &[Recording], by: By) -> Chart {
     match recordings {
         [one] => single(one, by),
         several => overlaid(several),
     }
 }
 
-fn single(loaded: &Loaded, by: By) -> Chart {
+fn single(recording: &Recording, by: By) -> Chart {
     let (total, kind) = match by {
-        By::Process => loaded.memory(),
-        By::Category => loaded.memory_as_in_census(),
+        By::Process => recording.memory(),
+        By::Category => recording.memory_as_in_census(),
     };
     let (title, series) = match by {
-        By::Process => (format!("Memory by process ({kind})"), bands(loaded)),
+        By::Process => (format!("Memory by process ({kind})"), bands(recording)),
         By::Category => {
-            let mut series = segments(loaded);
+            let mut series = segments(recording);
             hold_the_only_census(&mut series, total.last().map_or(0.0, |&(x, _)| x));
             series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
             (format!("What memory is made of ({kind})"), series)
         }
     };
     let memory = Panel { title, y: Unit::Bytes, weight: 3.0, series };
-    let cpu_series = line("CPU of all processes", Color::Neutral, loaded.cpu());
+    let cpu_series = line("CPU of all processes", Color::Neutral, recording.cpu());
     let cpu =
         Panel { title: "CPU (cores)".to_owned(), y: Unit::Cores, weight: 1.0, series: vec![cpu_series] };
-    let marks = loaded.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.clone() });
+    let marks = recording.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.clone() });
     Chart {
-        title: crate::style::clip(loaded.fact("command").unwrap_or(&loaded.name), TITLE_COLUMNS),
-        subtitle: subtitle(loaded, &total, kind),
+        title: crate::style::clip(recording.fact("command").unwrap_or(&recording.name), TITLE_COLUMNS),
+        subtitle: subtitle(recording, &total, kind),
         x: Unit::Seconds,
         panels: vec![memory, cpu],
         marks: marks.collect(),
     }
 }
 
-fn subtitle(loaded: &Loaded, total: &[(f64, f64)], kind: &str) -> String {
-    let mut facts = vec![humantime_date(loaded.header.started_wall_ns)];
-    facts.push(clock(Duration::from_secs_f64(loaded.duration_s().max(0.0))));
+fn subtitle(recording: &Recording, total: &[(f64, f64)], kind: Counted) -> String {
+    let mut facts = vec![humantime_date(recording.header.started_wall_ns)];
+    facts.push(clock(Duration::from_secs_f64(recording.duration_s().max(0.0))));
     if let Some(most) = total.iter().map(|&(_, y)| y).reduce(f64::max) {
         facts.push(format!("at most {} {kind}", Iec(most as u64)));
     }
     if let Some(&(_, last)) = total.last() {
         facts.push(format!("{} at the end", Iec(last as u64)));
     }
-    facts.extend(loaded.processes.iter().find_map(|process| process.runtime.clone()));
+    facts.extend(recording.processes.iter().find_map(|process| process.runtime.clone()));
     facts.join(" · ")
 }
 
@@ -95,18 +96,21 @@ pub fn humantime_date(wall_ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-fn overlaid(recordings: &[Loaded]) -> Chart {
+fn overlaid(recordings: &[Recording]) -> Chart {
     let mut kinds = Vec::new();
     let mut memory = Vec::new();
     let mut cpu = Vec::new();
-    for (n, loaded) in recordings.iter().enumerate() {
-        let (total, kind) = loaded.memory();
+    for (n, recording) in recordings.iter().enumerate() {
+        let (total, kind) = recording.memory();
         kinds.push(kind);
-        memory.push(line(&loaded.name, Color::Nth(n), total));
-        cpu.push(line(&loaded.name, Color::Nth(n), loaded.cpu()));
+        memory.push(line(&recording.name, Color::Nth(n), total));
+        cpu.push(line(&recording.name, Color::Nth(n), recording.cpu()));
     }
-    let kind =
-        if kinds.iter().all(|kind| *kind == "PSS") { "PSS" } else { "PSS, where it was taken, else RSS" };
+    let kind = if kinds.iter().all(|kind| *kind == Counted::Pss) {
+        "PSS"
+    } else {
+        "PSS, where it was taken, else RSS"
+    };
     Chart {
         title: format!("{} recordings", recordings.len()),
         subtitle: "Each from its own start".to_owned(),
@@ -128,8 +132,17 @@ fn line(name: &str, color: Color, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), shape: Shape::Line, color, points }
 }
 
-fn segments(loaded: &Loaded) -> Vec<Series> {
-    let all = loaded.memory_by_segment().into_iter();
+/// The segments of memory over time, in the order of [`Segment::STACKED`].
+fn memory_by_segment(recording: &Recording) -> Vec<(Segment, Points)> {
+    let over_time = |segment: Segment| {
+        let censuses = recording.censuses.over_time.iter();
+        censuses.map(|(at, census)| (*at, segment.recorded_bytes(census) as f64)).collect()
+    };
+    Segment::STACKED.iter().map(|&segment| (segment, over_time(segment))).collect()
+}
+
+fn segments(recording: &Recording) -> Vec<Series> {
+    let all = memory_by_segment(recording).into_iter();
     all.filter(|(_, points)| points.iter().any(|&(_, y)| y > 0.0))
         .map(|(segment, points)| Series {
             name: segment.label().to_owned(),
@@ -149,8 +162,8 @@ fn hold_the_only_census(segments: &mut [Series], end: f64) {
     }
 }
 
-fn bands(loaded: &Loaded) -> Vec<Series> {
-    let (times, mut processes) = loaded.memory_by_process(COLUMNS);
+fn bands(recording: &Recording) -> Vec<Series> {
+    let (times, mut processes) = recording.memory_by_process(COLUMNS);
     let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     processes.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
     let own = if processes.len() > BANDS { BANDS - 1 } else { processes.len() };

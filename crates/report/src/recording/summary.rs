@@ -2,27 +2,26 @@
 
 use super::live::clock;
 use super::plot::humantime_date;
-use super::series::{Loaded, seconds};
 use crate::segment::Segment;
 use crate::style::{Ink, Style, clip};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use unbloat_heap::Iec;
-use unbloat_recording::{Cost, Process};
+use unbloat_recording::{Cost, Process, Recording, recording::seconds};
 
 /// Processes that are listed; the others are counted.
 const LISTED: usize = 20;
 
 /// The summary as text. `writing`: the process that writes the file now.
 #[must_use]
-pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &Style) -> String {
+pub fn text(recording: &Recording, writing: Option<i32>, style: &Style) -> String {
     let mut out = String::new();
-    let (memory, kind) = loaded.memory();
-    let command = loaded.fact("command").unwrap_or(&loaded.name);
+    let (memory, counted) = recording.memory();
+    let command = recording.fact("command").unwrap_or(&recording.name);
     let _ = writeln!(out, "{}", style.paint(Ink::Bold, &clip(command, style.width)));
-    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &clip(&when(loaded, writing), style.width)));
-    for (name, value) in [("machine", machine(loaded)), ("runs", runtime(loaded))] {
+    let _ = writeln!(out, "{}", style.paint(Ink::Dim, &clip(&when(recording, writing), style.width)));
+    for (name, value) in [("machine", machine(recording)), ("runs", runtime(recording))] {
         if let Some(value) = value {
             let _ = writeln!(out, "{name:<10}{}", clip(&value, style.width.saturating_sub(10)));
         }
@@ -31,7 +30,7 @@ pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &
         let most = memory.iter().fold(first, |a, b| if b.1 > a.1 { b } else { a });
         let _ = writeln!(
             out,
-            "{:<10}{} {kind} at first, {} at the end, at most {} after {}",
+            "{:<10}{} {counted} at first, {} at the end, at most {} after {}",
             "memory",
             Iec(first.1 as u64),
             Iec(last.1 as u64),
@@ -39,47 +38,47 @@ pub fn text(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>, style: &
             clock(Duration::from_secs_f64(most.0.max(0.0)))
         );
     }
-    if let Some((_, census)) = loaded.censuses.last() {
+    if let Some(census) = recording.censuses.last() {
         let named = |(segment, bytes): (Segment, u64)| format!("{} {}", segment.label(), Iec(bytes));
         let parts: Vec<_> = Segment::recorded(census).into_iter().map(named).collect();
         let body = crate::style::wrap(&parts.join(", "), style.width, 10);
         let _ = write!(out, "{:<10}{}", "made of", body.trim_start());
     }
-    if let Some(cost) = cost {
+    if let Some(cost) = &recording.cost {
         let _ = writeln!(out, "{:<10}{}", "cost", cost_text(cost));
     }
-    processes(&mut out, loaded, style);
-    for mark in &loaded.marks {
+    processes(&mut out, recording, style);
+    for mark in &recording.marks {
         let at = clock(Duration::from_secs_f64(seconds(mark.time_ns).max(0.0)));
         let _ = writeln!(out, "{:<10}{at}  {}", "mark", clip(&mark.name, style.width.saturating_sub(20)));
     }
-    out += &super::latency::text(&loaded.latencies);
+    out += &super::latency::text(&recording.latencies);
     out
 }
 
-fn when(loaded: &Loaded, writing: Option<i32>) -> String {
+fn when(recording: &Recording, writing: Option<i32>) -> String {
     let mut facts = vec![
-        humantime_date(loaded.header.started_wall_ns),
-        clock(Duration::from_secs_f64(loaded.duration_s().max(0.0))),
+        humantime_date(recording.header.started_wall_ns),
+        clock(Duration::from_secs_f64(recording.duration_s().max(0.0))),
     ];
-    facts.push(match (writing, &loaded.header.end_reason) {
+    facts.push(match (writing, &recording.header.end_reason) {
         (Some(pid), _) => format!("being recorded by process {pid}"),
         (None, Some(reason)) => format!("ended because {reason}"),
         (None, None) => "cut short: the recorder was killed".to_owned(),
     });
-    facts.extend(loaded.header.exit_status.map(|status| format!("exit status {status}")));
+    facts.extend(recording.header.exit_status.map(|status| format!("exit status {status}")));
     facts.join(" · ")
 }
 
-fn machine(loaded: &Loaded) -> Option<String> {
+fn machine(recording: &Recording) -> Option<String> {
     let facts: Vec<_> =
-        ["host", "kernel", "cpu", "memory"].iter().filter_map(|name| loaded.fact(name)).collect();
+        ["host", "kernel", "cpu", "memory"].iter().filter_map(|name| recording.fact(name)).collect();
     (!facts.is_empty()).then(|| facts.join(", "))
 }
 
-fn runtime(loaded: &Loaded) -> Option<String> {
+fn runtime(recording: &Recording) -> Option<String> {
     let mut all: Vec<&str> =
-        loaded.processes.iter().filter_map(|process| process.runtime.as_deref()).collect();
+        recording.processes.iter().filter_map(|process| process.runtime.as_deref()).collect();
     all.sort_unstable();
     all.dedup();
     (!all.is_empty()).then(|| all.join("; "))
@@ -110,8 +109,8 @@ fn cost_text(cost: &Cost) -> String {
     text
 }
 
-fn processes(out: &mut String, loaded: &Loaded, style: &Style) {
-    let sampled: Vec<&Process> = loaded.processes.iter().filter(|p| p.peak_rss_bytes.is_some()).collect();
+fn processes(out: &mut String, recording: &Recording, style: &Style) {
+    let sampled: Vec<&Process> = recording.processes.iter().filter(|p| p.peak_rss_bytes.is_some()).collect();
     let _ = writeln!(out, "\n{}", style.paint(Ink::Dim, "    PID    LARGEST RSS      CPU  STATUS  COMMAND"));
     let mut largest = sampled.clone();
     largest.sort_by_key(|process| std::cmp::Reverse(process.peak_rss_bytes));
@@ -146,9 +145,9 @@ fn processes(out: &mut String, loaded: &Loaded, style: &Style) {
     if sampled.len() > largest.len() {
         let _ = writeln!(out, "         and {} smaller processes", sampled.len() - largest.len());
     }
-    let counted: u64 = loaded.folded.iter().map(|row| row.processes).sum();
+    let counted: u64 = recording.folded.iter().map(|row| row.processes).sum();
     if counted > 0 {
-        let cpu_s: f64 = loaded.folded.iter().map(|row| row.user_s + row.system_s).sum();
+        let cpu_s: f64 = recording.folded.iter().map(|row| row.user_s + row.system_s).sum();
         let _ = writeln!(
             out,
             "         and {counted} short-lived ones that are only counted, {cpu_s:.2} s of CPU"
@@ -158,32 +157,32 @@ fn processes(out: &mut String, loaded: &Loaded, style: &Style) {
 
 /// The summary as `docs/reference/show.schema.json` has it.
 #[must_use]
-pub fn json(loaded: &Loaded, cost: Option<&Cost>, writing: Option<i32>) -> Value {
-    let (memory, kind) = loaded.memory();
+pub fn json(recording: &Recording, writing: Option<i32>) -> Value {
+    let (memory, counted) = recording.memory();
     let most = memory.iter().map(|&(_, y)| y as u64).max();
     let parts: Option<serde_json::Map<String, Value>> =
-        loaded.censuses.last().map(|(_, c)| c.iter().map(|(k, v)| (k.clone(), json!(v))).collect());
+        recording.censuses.last().map(|c| c.iter().map(|(k, v)| (k.clone(), json!(v))).collect());
     json!({
         "schema": 1,
-        "name": loaded.name,
-        "kind": loaded.header.kind,
-        "started_wall_ns": loaded.header.started_wall_ns,
-        "duration_s": loaded.duration_s(),
-        "end_reason": loaded.header.end_reason,
-        "exit_status": loaded.header.exit_status,
+        "name": recording.name,
+        "kind": recording.header.kind,
+        "started_wall_ns": recording.header.started_wall_ns,
+        "duration_s": recording.duration_s(),
+        "end_reason": recording.header.end_reason,
+        "exit_status": recording.header.exit_status,
         "writing_pid": writing,
-        "provenance": loaded.provenance.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>(),
+        "provenance": recording.provenance.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>(),
         "memory": {
-            "counted_as": kind.to_lowercase(),
+            "counted_as": counted.name().to_lowercase(),
             "first_bytes": memory.first().map(|&(_, y)| y as u64),
             "last_bytes": memory.last().map(|&(_, y)| y as u64),
             "largest_bytes": most,
         },
         "last_census_bytes": parts,
-        "cost": cost,
-        "processes": loaded.processes,
-        "folded": loaded.folded,
-        "marks": loaded.marks.iter().map(|m| json!({"time_s": seconds(m.time_ns), "name": m.name})).collect::<Vec<_>>(),
-        "latencies": super::latency::json(&loaded.latencies),
+        "cost": recording.cost,
+        "processes": recording.processes,
+        "folded": recording.folded,
+        "marks": recording.marks.iter().map(|m| json!({"time_s": seconds(m.time_ns), "name": m.name})).collect::<Vec<_>>(),
+        "latencies": super::latency::json(&recording.latencies),
     })
 }
