@@ -35,12 +35,12 @@ macro_rules! words {
 words! {
     /// The parts that a policy consists of.
     Part {
+        /// `allocator=WORD`: who serves `malloc`.
+        Allocator = "allocator",
         /// `arenas=N`: at most N arenas in glibc.
         Arenas = "arenas",
         /// `trim=WORD`: which collections are followed by a trim.
         Trim = "trim",
-        /// `allocator=WORD`: who serves `malloc`.
-        Allocator = "allocator",
         /// `compact=WORD`: when Ruby's heap is compacted.
         Compact = "compact",
         /// `warmup`: `Process.warmup` before the server forks.

@@ -1,116 +1,66 @@
-//! What to put where, so that what runs in production is the variant that was measured.
+//! The lines that put the variant that was measured into production.
 
 use crate::plan::{Load, Plan};
 use crate::variant::Variant;
 use std::path::Path;
+use unbloat_policy::deploy::{Deployment, Format, Word};
+
+/// The places that a reader is most likely to deploy to.
+const PLACES: [(&str, Format); 3] =
+    [("Procfile", Format::Procfile), ("Dockerfile", Format::Dockerfile), ("systemd", Format::Systemd)];
 
 /// The place and the line, for Procfile, Dockerfile and systemd. Empty for the bare control.
 #[must_use]
 pub fn deploy(variant: &Variant, plan: &Plan) -> Vec<(&'static str, String)> {
-    let variables = variant.variables();
-    let front = [variant.wrapper.clone(), policy(variant)].concat();
-    if variables.is_empty() && front.is_empty() && variant.start.is_none() {
+    let deployment = deployment(variant, plan);
+    let is_bare = deployment.variables.is_empty()
+        && deployment.wrapper.is_empty()
+        && deployment.launcher.is_empty()
+        && !deployment.is_new_command;
+    if is_bare {
         return Vec::new();
     }
-    let service = Service::of(variant, plan);
-    let mut lines = vec![("Procfile", procfile(variant, &service))];
-    let mut dockerfile = |line: String| lines.push(("Dockerfile", line));
-    if let Some(package) = &variant.package {
-        dockerfile(format!("RUN apt-get update && apt-get install -y {package}"));
-    }
-    for (key, value) in &variables {
-        dockerfile(format!("ENV {key}={}", in_quotes(value)));
-    }
-    if !front.is_empty() {
-        dockerfile(format!("ENTRYPOINT {}", serde_json::json!(front)));
-    }
-    if variant.start.is_some() {
-        dockerfile(format!("CMD {}", serde_json::json!(service.command)));
-    }
-    for (key, value) in &variables {
-        lines.push(("systemd", format!("Environment={}", in_quotes(&format!("{key}={value}")))));
-    }
-    if !front.is_empty() || variant.start.is_some() {
-        let words = [front, service.command].concat();
-        // systemd wants the path of the program.
-        let words = match words.split_first() {
-            Some((first, rest)) if first == "unbloat" => {
-                [&["/usr/local/bin/unbloat".to_owned()][..], rest].concat()
-            }
-            Some((first, _)) if !first.starts_with('/') => {
-                [&["/usr/bin/env".to_owned()][..], &words].concat()
-            }
-            _ => words,
-        };
-        lines.push(("systemd", format!("ExecStart={}", line_of(&words))));
-    }
-    lines
+    let lines = PLACES.into_iter().map(|(place, format)| (place, deployment.lines(format)));
+    lines.flat_map(|(place, lines)| lines.into_iter().map(move |line| (place, line))).collect()
 }
 
-/// One line has everything: several would exclude each other.
-fn procfile(variant: &Variant, service: &Service) -> String {
-    let variables: Vec<String> =
-        variant.variables().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let env = if variables.is_empty() { Vec::new() } else { [vec!["env".to_owned()], variables].concat() };
-    let words = [variant.wrapper.clone(), env, policy(variant), service.command.clone()].concat();
-    format!("{}: {}", service.process, line_of(&words))
+/// A plan starts its server for a measurement, with a port of its own and perhaps through a script. What is deployed is the
+/// kind of server that it is.
+fn deployment(variant: &Variant, plan: &Plan) -> Deployment {
+    let start = variant.start.as_ref().unwrap_or(&plan.server.start);
+    let runs = |program: &str| start.iter().any(|word| word.contains(program));
+    let process = match plan.load {
+        _ if runs("sidekiq") => "worker",
+        Load::Jobs(_) | Load::Own { .. } => "worker",
+        Load::Cable(_) | Load::Http(_) | Load::Command { .. } => "web",
+    };
+    let words = |line: &str| line.split(' ').map(Word::from).collect();
+    let command = match (&variant.start, &plan.load) {
+        (Some(own), _) => own.iter().map(|word| Word::with_variable(word, "{port}", "PORT")).collect(),
+        (None, Load::Jobs(_)) => words("bundle exec sidekiq"),
+        (None, _) if runs("sidekiq") => words("bundle exec sidekiq"),
+        (None, Load::Cable(_) | Load::Http(_)) => words("bundle exec puma"),
+        (None, Load::Own { .. } | Load::Command { .. }) if runs("puma") => words("bundle exec puma"),
+        (None, Load::Own { .. } | Load::Command { .. }) => words("YOUR COMMAND"),
+    };
+    Deployment {
+        process,
+        packages: variant.package.iter().cloned().collect(),
+        variables: variant.variables(),
+        wrapper: variant.wrapper.clone(),
+        launcher: launcher(variant),
+        command,
+        is_new_command: variant.start.is_some(),
+    }
 }
 
 /// `unbloat run --policy … --`; `lean` is what it does without being told.
-fn policy(variant: &Variant) -> Vec<String> {
+fn launcher(variant: &Variant) -> Vec<String> {
     let bare = Variant { policy: variant.policy.clone(), ..Variant::default() };
     let words = bare.words(Path::new("unbloat"));
     match variant.policy.as_deref() {
         Some("lean") => words.into_iter().filter(|word| word != "--policy" && word != "lean").collect(),
         _ => words,
-    }
-}
-
-/// A process of a Procfile.
-struct Service {
-    process: &'static str,
-    command: Vec<String>,
-}
-
-impl Service {
-    /// A plan starts its server for a measurement, with a port of its own and perhaps through a script; what is deployed is the
-    /// kind of server that it is.
-    fn of(variant: &Variant, plan: &Plan) -> Self {
-        let start = variant.start.as_ref().unwrap_or(&plan.server.start);
-        let runs = |program: &str| start.iter().any(|word| word.contains(program));
-        let process = match plan.load {
-            _ if runs("sidekiq") => "worker",
-            Load::Jobs(_) | Load::Own { .. } => "worker",
-            _ => "web",
-        };
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect();
-        let command = match (&variant.start, &plan.load) {
-            (Some(own), _) => own.iter().map(|word| word.replace("{port}", "$PORT")).collect(),
-            (None, Load::Jobs(_)) => words("bundle exec sidekiq"),
-            (None, _) if runs("sidekiq") => words("bundle exec sidekiq"),
-            (None, Load::Cable(_) | Load::Http(_)) => words("bundle exec puma"),
-            (None, _) if runs("puma") => words("bundle exec puma"),
-            (None, _) => words("YOUR COMMAND"),
-        };
-        Service { process, command }
-    }
-}
-
-/// Words as a shell reads them, in quotation marks where they need them.
-fn line_of(words: &[String]) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=+,.:/@%$~".contains(c);
-    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-/// A value of a Dockerfile or a unit, in quotation marks if it needs them.
-fn in_quotes(value: &str) -> String {
-    match value.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\') {
-        true => format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"")),
-        false => value.to_owned(),
     }
 }
 

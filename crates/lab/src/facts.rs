@@ -3,7 +3,7 @@
 use crate::file::Stored;
 use crate::result::RunResult;
 use crate::variant::Variant;
-use crate::{machine, proof, software};
+use crate::{machine, software};
 use std::collections::BTreeMap;
 use unbloat_recording::RunId;
 
@@ -63,7 +63,9 @@ impl Stored {
     pub fn unproved(&self) -> Vec<(String, String)> {
         let of = |(index, variant): (usize, &Variant)| {
             let mut runs = self.counting().map(|(_, run)| run).filter(|run| run.slot.variant == index);
-            let texts = runs.next().map(|run| proof::unproved(&run.proof).cloned().collect::<Vec<_>>());
+            let texts = runs
+                .next()
+                .map(|run| unbloat_policy::proof::unproved(&run.proof).cloned().collect::<Vec<_>>());
             texts.unwrap_or_default().into_iter().map(|text| (variant.name.clone(), text)).collect::<Vec<_>>()
         };
         self.variants.iter().enumerate().flat_map(of).collect()

@@ -10,11 +10,12 @@ use crate::proof;
 use crate::result::{Exclusion, RunResult};
 use crate::schedule::Slot;
 use crate::server::{Ending, Running, Start};
-use crate::variant::{Claim, Variant};
+use crate::variant::Variant;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use unbloat_policy::Claim;
 use unbloat_process::Pid;
 use unbloat_recording::RunId;
 

@@ -5,6 +5,7 @@ use crate::library;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use unbloat_policy::{Claim, Policy};
 
 /// A configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,43 +86,26 @@ impl Variant {
     #[must_use]
     pub fn claims(&self) -> Vec<Claim> {
         let arenas = self.environment.get("MALLOC_ARENA_MAX").and_then(|n| n.parse().ok());
-        let environment = self.environment.iter().map(|(k, v)| Claim::Environment(k.clone(), v.clone()));
+        let environment = self
+            .environment
+            .iter()
+            .map(|(name, value)| Claim::Environment { name: name.clone(), value: value.clone() });
+        let mapped = |file: &String, package| Claim::Mapped { file: file.clone(), package };
         environment
-            .chain(self.preload.iter().map(|file| Claim::Mapped(file.clone(), self.package.clone())))
-            .chain(self.mapped.iter().map(|file| Claim::Mapped(file.clone(), None)))
+            .chain(self.preload.iter().map(|file| mapped(file, self.package.clone())))
+            .chain(self.mapped.iter().map(|file| mapped(file, None)))
             .chain(self.allocator.iter().map(|name| Claim::Allocator(name.clone())))
             .chain(arenas.map(Claim::ArenaMax))
-            .chain(
-                self.policy
-                    .iter()
-                    .filter(|policy| *policy != "off")
-                    .map(|policy| Claim::Policy(policy.clone())),
-            )
+            .chain(self.policy.iter().flat_map(|policy| policy_claims(policy)))
             .collect()
     }
 }
 
-/// Something that must be true of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
-    /// Started with this variable.
-    Environment(String, String),
-    /// A file of this name or path is mapped executable; the package that has it.
-    Mapped(String, Option<String>),
-    /// This allocator serves `malloc`.
-    Allocator(String),
-    /// glibc's limit of arenas is this.
-    ArenaMax(u64),
-    /// `libunbloat.so` runs this policy.
-    Policy(String),
-}
-
-impl Claim {
-    /// Whether it is true of a process from its start on. A forked worker has its status page only some time later.
-    #[must_use]
-    pub fn holds_at_once(&self) -> bool {
-        !matches!(self, Claim::Policy(_))
-    }
+/// What must be true under a policy. One that `unbloat run` does not understand is left to it to refuse.
+fn policy_claims(text: &str) -> Vec<Claim> {
+    let Ok(policy) = text.parse::<Policy>() else { return Vec::new() };
+    let named = policy.needs_runtime().then(|| Claim::RuntimePolicy(text.to_owned()));
+    policy.claims().into_iter().chain(named).collect()
 }
 
 /// The tuning that is passed on most for jemalloc under Ruby (the Rails and Fly templates, Ubicloud).
@@ -224,7 +208,10 @@ mod tests {
         };
         let here = patched.here(Path::new("/app"));
         assert_eq!(here.words(Path::new("u")), ["env", "LD_LIBRARY_PATH=/app/lib"]);
-        assert!(here.claims().contains(&Claim::Mapped("/app/lib/libruby-3.1.so.3.1".into(), None)));
+        assert!(
+            here.claims()
+                .contains(&Claim::Mapped { file: "/app/lib/libruby-3.1.so.3.1".into(), package: None })
+        );
     }
 
     #[test]

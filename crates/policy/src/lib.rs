@@ -1,24 +1,29 @@
-//! How a server is started so that it stays lean.
+//! Policies for a server's memory: what they mean, how they are deployed, and proof that they are live.
 //!
-//! A [`Policy`] says what is wanted; [`plan`] turns it into the environment variables that bring it about, given the
-//! variables that are set already; [`Target`] tells what the command is and what therefore cannot work in it;
-//! the crate `unbloat-bundle` carries the libraries that the variables name. Nothing here starts anything: that is `unbloat run`, and
-//! `unbloat env` prints the same plan.
+//! A [`Policy`] says what is wanted; [`changes`] turns it into environment variables, given those that are set already;
+//! [`Program`] tells what the command is and what therefore cannot work in it. Nothing here starts anything: that is `unbloat
+//! run`, and `unbloat env` prints the same changes. The crate `unbloat-bundle` carries the libraries that the variables name.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`policy`] | the policies and how they are spelled |
+//! | [`policy`] | the policies, how they are spelled, and the table of their parts |
 //! | [`environment`] | the variables of a policy, kept apart from those of the user |
-//! | [`target`] | what the command is, and what cannot work in it |
+//! | [`deploy`] | lines for a shell, Dockerfile, unit, Procfile, Heroku and Kubernetes |
+//! | [`note`] | conflicts and limits that a user should know of |
+//! | [`program`] | the program behind a command, and what cannot work in it |
 //! | `own_jemalloc` | whether a program brings a jemalloc of its own |
-//! | [`live`] | whether what a policy asks for is what a process has |
+//! | [`proof`] | proof that a policy is live in a process |
 
+pub mod deploy;
 pub mod environment;
-pub mod live;
+pub mod note;
 mod own_jemalloc;
 pub mod policy;
-pub mod target;
+pub mod program;
+pub mod proof;
 
-pub use environment::{Plan, plan};
-pub use policy::{Allocator, Policy, PolicyError, Trim};
-pub use target::Target;
+pub use environment::{Changes, changes};
+pub use note::Note;
+pub use policy::{Allocator, Policy, PolicyError};
+pub use program::Program;
+pub use proof::{Claim, Evidence, Malloc, Problem, Proof};

@@ -1,13 +1,12 @@
-//! Whether a program brings a jemalloc of its own: needed as a library, or linked into it or into its libruby.
+//! A program's own jemalloc: needed as a library, or linked into the program or into its libruby.
 //!
 //! `ruby --with-jemalloc` of a shared build (`--enable-shared`, as distributions and most images have it) shows it in
 //! libruby and not in the executable.
 
 use memchr::memmem;
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
-use object::read::elf::{DynamicTable, ElfFile64, FileHeader as _};
 use std::fs;
 use std::path::{Path, PathBuf};
+use unbloat_process::elf::Elf;
 
 /// What all messages of jemalloc begin with; it is in every binary that has jemalloc linked in.
 const MESSAGE: &[u8] = b"<jemalloc>";
@@ -16,42 +15,18 @@ const MESSAGE: &[u8] = b"<jemalloc>";
 const LIBRARY_DIRECTORIES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/lib"];
 
 /// Whether a program, or the libruby that it needs, holds or needs a jemalloc. `bytes` are the program's.
-pub(crate) fn is_in(program: &Path, bytes: &[u8]) -> bool {
-    let Some(dynamic) = Dynamic::of(bytes) else { return false };
-    let libruby = dynamic.needed.iter().find(|name| name.starts_with("libruby"));
-    let libruby = || fs::read(find(libruby?, program, &dynamic.directories)?).ok();
-    dynamic.shows_jemalloc(bytes)
-        || libruby().is_some_and(|bytes| Dynamic::of(&bytes).is_some_and(|ruby| ruby.shows_jemalloc(&bytes)))
+pub(crate) fn is_in(program: &Path, elf: &Elf, bytes: &[u8]) -> bool {
+    let needed = elf.needed(bytes);
+    let libruby = needed.iter().find(|name| name.starts_with("libruby"));
+    let libruby = || fs::read(find(libruby?, program, &elf.library_paths(bytes))?).ok();
+    shows_jemalloc(&needed, bytes)
+        || libruby().is_some_and(|bytes| {
+            Elf::parse(&bytes[..]).is_ok_and(|libruby| shows_jemalloc(&libruby.needed(&bytes[..]), &bytes))
+        })
 }
 
-/// What the dynamic table of an ELF file says.
-struct Dynamic {
-    needed: Vec<String>,
-    /// `DT_RUNPATH` and `DT_RPATH`, with `$ORIGIN` in them.
-    directories: Vec<String>,
-}
-
-impl Dynamic {
-    fn of(bytes: &[u8]) -> Option<Self> {
-        let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
-        let sections = elf.elf_header().sections(elf.endian(), bytes).ok()?;
-        let table: DynamicTable<'_, FileHeader64<object::Endianness>> =
-            sections.dynamic_table(elf.endian(), bytes).ok()?;
-        let texts = |wanted: &[object::elf::DynamicTag]| -> Vec<String> {
-            let entries = table.iter().filter(|entry| wanted.contains(&entry.tag));
-            entries
-                .filter_map(|entry| Some(String::from_utf8_lossy(table.string(entry).ok()?).into_owned()))
-                .collect()
-        };
-        let paths = texts(&[DT_RUNPATH, DT_RPATH]);
-        let directories = paths.iter().flat_map(|path| path.split(':')).map(str::to_owned).collect();
-        Some(Self { needed: texts(&[DT_NEEDED]), directories })
-    }
-
-    fn shows_jemalloc(&self, bytes: &[u8]) -> bool {
-        self.needed.iter().any(|name| name.starts_with("libjemalloc"))
-            || memmem::find(bytes, MESSAGE).is_some()
-    }
+fn shows_jemalloc(needed: &[String], bytes: &[u8]) -> bool {
+    needed.iter().any(|name| name.starts_with("libjemalloc")) || memmem::find(bytes, MESSAGE).is_some()
 }
 
 /// The file of a library that a program needs, about where the dynamic linker will find it (ld.so(8)).
@@ -77,10 +52,10 @@ mod tests {
 
     #[test]
     fn a_jemalloc_is_seen_in_the_file_that_holds_it() {
-        let ours = unbloat_bundle::contents(Library::Jemalloc);
-        assert!(is_in(Path::new("/usr/bin/ruby"), ours));
-        assert!(!is_in(Path::new("/usr/bin/ruby"), unbloat_bundle::contents(Library::Runtime)));
-        assert!(!is_in(Path::new("/no/such/program"), b"<jemalloc>: no ELF file"));
+        let program = Path::new("/usr/bin/ruby");
+        let is_in = |bytes: &[u8]| is_in(program, &Elf::parse(bytes).unwrap(), bytes);
+        assert!(is_in(unbloat_bundle::contents(Library::Jemalloc)));
+        assert!(!is_in(unbloat_bundle::contents(Library::Runtime)));
     }
 
     #[test]

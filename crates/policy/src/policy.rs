@@ -1,79 +1,39 @@
 //! The policies: what a user may ask for, and how it is spelled.
 //!
-//! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off`
-//! are whole policies; parts after them change them: `lean,trim=off`.
+//! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off` are whole
+//! policies; parts after them change them: `lean,trim=off`. Each part is a row of the table at the end of this file: how it is
+//! spelled, how it reaches the server, and how a process proves that it is live.
 
-use crate::target::Target;
+use crate::environment::{self, Draft};
+use crate::program::Program;
+use crate::proof::{self, Claim};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use unbloat_contract::Library;
-
-/// Which collections are followed by a trim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trim {
-    /// `malloc_trim(0)` after each full collection.
-    Major,
-    /// `malloc_trim(0)` after each collection.
-    Every,
-    /// When there is something to gain, within a budget.
-    Adaptive,
-}
-
-impl Trim {
-    /// The word of `trim=`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Trim::Major => "major",
-            Trim::Every => "every",
-            Trim::Adaptive => "adaptive",
-        }
-    }
-}
+use unbloat_contract::{Compact, Library, Part, Trim, Variable};
 
 /// Who serves `malloc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocator {
     /// Whatever the process has anyway.
     Own,
-    /// The jemalloc carried inside.
+    /// The jemalloc that `unbloat` carries.
     Jemalloc,
     /// A library of the system.
     System(PathBuf),
 }
 
-/// When Ruby's heap is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compact {
-    /// `GC.compact` before the server forks.
-    Boot,
-    /// `GC.auto_compact`.
-    Auto,
-}
-
-impl Compact {
-    /// The word of `compact=`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Compact::Boot => "boot",
-            Compact::Auto => "auto",
-        }
-    }
-}
-
 /// What is wanted of a server's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
+    /// Who serves `malloc`.
+    pub allocator: Allocator,
     /// At most so many arenas in glibc.
     pub arenas: Option<u16>,
     /// Which collections are followed by a trim.
-    pub trim: Option<Trim>,
-    /// Who serves `malloc`.
-    pub allocator: Allocator,
+    pub trim: Trim,
     /// When Ruby's heap is compacted.
-    pub compact: Option<Compact>,
+    pub compact: Compact,
     /// Whether `Process.warmup` is called before the server forks.
     pub warmup: bool,
 }
@@ -81,8 +41,8 @@ pub struct Policy {
 /// Why a policy was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No part is called so.
-    #[error("no policy is called '{0}'. There are: {POLICIES}")]
+    /// No part has this name.
+    #[error("no policy is called '{0}'. There are: {known}; several are joined by commas", known = known())]
     Unknown(String),
     /// A part with a value that it does not take.
     #[error("the policy '{part}' needs {wanted} after the equals sign")]
@@ -94,26 +54,27 @@ pub enum PolicyError {
     },
 }
 
-/// All policies, for messages.
-pub const POLICIES: &str = "lean, off, arenas=N, trim=major, trim=every, trim=adaptive, allocator=jemalloc, \
-     allocator=system:PATH, compact=boot, compact=auto, warmup; several are joined by commas";
-
 impl Policy {
     /// Nothing: the control.
-    pub const OFF: Policy =
-        Policy { arenas: None, trim: None, allocator: Allocator::Own, compact: None, warmup: false };
+    pub const OFF: Policy = Policy {
+        allocator: Allocator::Own,
+        arenas: None,
+        trim: Trim::Off,
+        compact: Compact::Off,
+        warmup: false,
+    };
 
     /// The best combination by measurement (docs/method/lean.md).
-    pub const LEAN: Policy =
-        Policy { trim: Some(Trim::Adaptive), allocator: Allocator::Jemalloc, ..Policy::OFF };
+    pub const LEAN: Policy = Policy { trim: Trim::Adaptive, allocator: Allocator::Jemalloc, ..Policy::OFF };
 
-    /// Whether the policy needs the runtime inside the process.
+    /// Whether the policy has work for the runtime inside the process.
     #[must_use]
     pub fn needs_runtime(&self) -> bool {
-        self.trim.is_some() || self.compact.is_some() || self.warmup
+        let by_runtime = |row: &&Row| matches!(row.carrier, Carrier::Runtime { .. });
+        rows().filter(by_runtime).any(|row| (row.value)(self).is_some())
     }
 
-    /// Those of our libraries that the policy loads.
+    /// The libraries that the policy loads.
     #[must_use]
     pub fn libraries(&self) -> Vec<Library> {
         let wanted = |library: &Library| match library {
@@ -123,58 +84,40 @@ impl Policy {
         Library::ALL.into_iter().filter(wanted).collect()
     }
 
-    /// What of the policy can work in a program that has limits.
+    /// The parts of the policy that can work in a program.
     #[must_use]
-    pub fn within(mut self, target: &Target) -> Self {
-        if !target.allows_preload() {
+    pub fn within(mut self, program: &Program) -> Self {
+        if !program.allows_preload() {
             self.allocator = Allocator::Own;
         }
-        if !target.allows_loading() {
+        if !program.allows_loading() {
             self = Policy { arenas: self.arenas, ..Self::OFF };
         }
         self
     }
 
-    /// The sentence about an `allocator=system:PATH` that is not there. A bare name is for the dynamic linker to find.
+    /// The path of an `allocator=system:PATH` where there is no file. A bare name is for the dynamic linker to find.
     #[must_use]
-    pub fn missing_allocator(&self) -> Option<String> {
+    pub fn missing_allocator(&self) -> Option<&PathBuf> {
         let Allocator::System(path) = &self.allocator else { return None };
         let is_path = path.as_os_str().as_encoded_bytes().contains(&b'/');
-        (is_path && !path.is_file()).then(|| {
-            format!(
-                "{} is not there, so the dynamic linker will preload nothing and malloc stays as it is. Check the path of \
-                 allocator=system:PATH",
-                path.display()
-            )
-        })
+        (is_path && !path.is_file()).then_some(path)
     }
 
-    fn apply(&mut self, part: &str) -> Result<(), PolicyError> {
-        let wrong = |wanted| PolicyError::Value { part: part.to_owned(), wanted };
-        match part.split_once('=').unwrap_or((part, "")) {
-            ("lean", "") => *self = Self::LEAN,
-            ("off", "") => *self = Self::OFF,
-            ("warmup", "") => self.warmup = true,
-            ("arenas", number) => {
-                let number = number.parse().ok().filter(|&number| number > 0);
-                self.arenas = Some(number.ok_or_else(|| wrong("a number, 1 or more,"))?);
+    fn apply(&mut self, text: &str) -> Result<(), PolicyError> {
+        match text {
+            "lean" => *self = Self::LEAN,
+            "off" => *self = Self::OFF,
+            _ => {
+                let (name, value) = text.split_once('=').unwrap_or((text, ""));
+                let unknown = || PolicyError::Unknown(text.to_owned());
+                let row = Part::parse(name).map(row).ok_or_else(unknown)?;
+                if row.spelled.is_empty() && text.contains('=') {
+                    return Err(unknown());
+                }
+                (row.set)(self, value)
+                    .ok_or_else(|| PolicyError::Value { part: text.to_owned(), wanted: row.wanted })?;
             }
-            ("trim", "off") => self.trim = None,
-            ("trim", "major") => self.trim = Some(Trim::Major),
-            ("trim", "every") => self.trim = Some(Trim::Every),
-            ("trim", "adaptive") => self.trim = Some(Trim::Adaptive),
-            ("trim", _) => return Err(wrong("off, major, every or adaptive")),
-            ("allocator", "own") => self.allocator = Allocator::Own,
-            ("allocator", "jemalloc") => self.allocator = Allocator::Jemalloc,
-            ("allocator", other) => match other.strip_prefix("system:") {
-                Some(path) if !path.is_empty() => self.allocator = Allocator::System(PathBuf::from(path)),
-                _ => return Err(wrong("jemalloc, own or system:PATH")),
-            },
-            ("compact", "off") => self.compact = None,
-            ("compact", "boot") => self.compact = Some(Compact::Boot),
-            ("compact", "auto") => self.compact = Some(Compact::Auto),
-            ("compact", _) => return Err(wrong("off, boot or auto")),
-            _ => return Err(PolicyError::Unknown(part.to_owned())),
         }
         Ok(())
     }
@@ -194,26 +137,152 @@ impl FromStr for Policy {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::OFF {
-            return f.write_str("off");
-        }
-        let mut parts = Vec::new();
-        if (Policy { compact: None, warmup: false, ..self.clone() }) == Self::LEAN {
-            parts.push("lean".to_owned());
-        } else {
-            match &self.allocator {
-                Allocator::Own => {}
-                Allocator::Jemalloc => parts.push("allocator=jemalloc".to_owned()),
-                Allocator::System(path) => parts.push(format!("allocator=system:{}", path.display())),
-            }
-            parts.extend(self.arenas.map(|number| format!("arenas={number}")));
-            parts.extend(self.trim.map(|trim| format!("trim={}", trim.word())));
-        }
-        parts.extend(self.compact.map(|compact| format!("compact={}", compact.word())));
-        parts.extend(self.warmup.then(|| "warmup".to_owned()));
-        f.write_str(&parts.join(","))
+        let same = |row: &Row, other: &Policy| (row.value)(self) == (row.value)(other);
+        let is_lean = rows().filter(|row| !row.beside_lean).all(|row| same(row, &Self::LEAN));
+        let rest = rows().filter(|row| !is_lean || row.beside_lean);
+        let parts = rest.filter_map(|row| Some((row.part.word(), (row.value)(self)?)));
+        let written = parts.map(|(name, value)| match &*value {
+            "" => name.to_owned(),
+            value => format!("{name}={value}"),
+        });
+        let words: Vec<String> = is_lean.then(|| "lean".to_owned()).into_iter().chain(written).collect();
+        f.write_str(if words.is_empty() { "off".to_owned() } else { words.join(",") }.as_str())
     }
 }
+
+/// Everything that `--policy` takes, separated by commas.
+#[must_use]
+pub fn known() -> String {
+    let spelled = rows().flat_map(|row| match row.spelled {
+        [] => vec![row.part.word().to_owned()],
+        values => values.iter().map(|value| format!("{}={value}", row.part.word())).collect(),
+    });
+    ["lean".to_owned(), "off".to_owned()].into_iter().chain(spelled).collect::<Vec<_>>().join(", ")
+}
+
+/// A part of a policy.
+pub(crate) struct Row {
+    pub(crate) part: Part,
+    /// The values that messages list; none for a part that is a bare word.
+    spelled: &'static [&'static str],
+    /// What a message asks for where the value is wrong.
+    wanted: &'static str,
+    /// Takes the value over into a policy; `None` when it is none.
+    set: fn(&mut Policy, &str) -> Option<()>,
+    /// The value in a policy; `None` where it is as in `off`, empty for a bare word.
+    value: fn(&Policy) -> Option<String>,
+    /// Whether the part is written behind `lean` and not in its place.
+    beside_lean: bool,
+    /// How it reaches the server.
+    pub(crate) carrier: Carrier,
+    /// What must be true of a process in which it is live.
+    pub(crate) claim: fn(&Policy) -> Option<Claim>,
+}
+
+/// How a part of a policy reaches the server.
+pub(crate) enum Carrier {
+    /// The runtime reads a variable; `None` where its default is what is wanted.
+    Runtime { variable: Variable, value: fn(&Policy) -> Option<&'static str> },
+    /// Variables of the dynamic linker or of glibc.
+    Environment(fn(&mut Draft<'_>)),
+}
+
+/// All parts, in the order in which a policy is written.
+pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
+    Part::ALL.iter().map(|&part| row(part))
+}
+
+fn row(part: Part) -> &'static Row {
+    match part {
+        Part::Allocator => &ALLOCATOR,
+        Part::Arenas => &ARENAS,
+        Part::Trim => &TRIM,
+        Part::Compact => &COMPACT,
+        Part::Warmup => &WARMUP,
+    }
+}
+
+const ALLOCATOR: Row = Row {
+    part: Part::Allocator,
+    spelled: &["jemalloc", "system:PATH"],
+    wanted: "jemalloc, own or system:PATH",
+    set: |policy, value| {
+        policy.allocator = match value {
+            "own" => Allocator::Own,
+            "jemalloc" => Allocator::Jemalloc,
+            _ => Allocator::System(value.strip_prefix("system:").filter(|path| !path.is_empty())?.into()),
+        };
+        Some(())
+    },
+    value: |policy| match &policy.allocator {
+        Allocator::Own => None,
+        Allocator::Jemalloc => Some("jemalloc".to_owned()),
+        Allocator::System(path) => Some(format!("system:{}", path.display())),
+    },
+    beside_lean: false,
+    carrier: Carrier::Environment(environment::preload),
+    claim: proof::of_allocator,
+};
+
+const ARENAS: Row = Row {
+    part: Part::Arenas,
+    spelled: &["N"],
+    wanted: "a number, 1 or more,",
+    set: |policy, value| {
+        policy.arenas = Some(value.parse().ok().filter(|&number| number > 0)?);
+        Some(())
+    },
+    value: |policy| policy.arenas.map(|number| number.to_string()),
+    beside_lean: false,
+    carrier: Carrier::Environment(environment::arenas),
+    claim: proof::of_arenas,
+};
+
+const TRIM: Row = Row {
+    part: Part::Trim,
+    spelled: &["major", "every", "adaptive"],
+    wanted: "off, major, every or adaptive",
+    set: |policy, value| {
+        policy.trim = Trim::parse(value)?;
+        Some(())
+    },
+    value: |policy| (policy.trim != Trim::Off).then(|| policy.trim.word().to_owned()),
+    beside_lean: false,
+    // Told in any case: left alone, the runtime trims.
+    carrier: Carrier::Runtime { variable: Variable::Trim, value: |policy| Some(policy.trim.word()) },
+    claim: proof::of_runtime,
+};
+
+const COMPACT: Row = Row {
+    part: Part::Compact,
+    spelled: &["boot", "auto"],
+    wanted: "off, boot or auto",
+    set: |policy, value| {
+        policy.compact = Compact::parse(value)?;
+        Some(())
+    },
+    value: |policy| (policy.compact != Compact::Off).then(|| policy.compact.word().to_owned()),
+    beside_lean: true,
+    carrier: Carrier::Runtime {
+        variable: Variable::Compact,
+        value: |policy| (policy.compact != Compact::Off).then(|| policy.compact.word()),
+    },
+    claim: proof::of_runtime,
+};
+
+const WARMUP: Row = Row {
+    part: Part::Warmup,
+    spelled: &[],
+    wanted: "nothing",
+    set: |policy, _| {
+        policy.warmup = true;
+        Some(())
+    },
+    value: |policy| policy.warmup.then(String::new),
+    beside_lean: true,
+    carrier: Carrier::Runtime { variable: Variable::Warmup, value: |policy| policy.warmup.then_some("1") },
+    claim: proof::of_runtime,
+};
 
 #[cfg(test)]
 mod tests {
@@ -248,12 +317,12 @@ mod tests {
     #[test]
     fn later_parts_change_earlier_ones() {
         assert_eq!(parse("lean,trim=off,allocator=own"), Policy::OFF);
-        assert_eq!(parse("trim=major, trim=every").trim, Some(Trim::Every));
+        assert_eq!(parse("trim=major, trim=every").trim, Trim::Every);
     }
 
     #[test]
     fn an_allocator_that_is_not_there_is_named() {
-        assert!(parse("allocator=system:/no/such.so").missing_allocator().unwrap().contains("/no/such.so"));
+        assert!(parse("allocator=system:/no/such.so").missing_allocator().is_some());
         for fine in ["allocator=system:/proc/self/exe", "allocator=system:libmimalloc.so.2", "lean"] {
             assert_eq!(parse(fine).missing_allocator(), None, "{fine}");
         }
@@ -263,8 +332,27 @@ mod tests {
     fn an_unknown_policy_names_the_known_ones() {
         let error = "leen".parse::<Policy>().unwrap_err().to_string();
         assert!(error.contains("'leen'") && error.contains("trim=adaptive"), "{error}");
-        for bad in ["arenas=0", "arenas=x", "trim=", "allocator=system:", "compact=now", "", "lean=1"] {
+        for bad in [
+            "arenas=0",
+            "arenas=x",
+            "trim=",
+            "allocator=system:",
+            "compact=now",
+            "",
+            "lean=1",
+            "warmup=1",
+            "trim",
+        ] {
             assert!(bad.parse::<Policy>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_guide_has_every_part() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/run.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        for policy in known().split(", ") {
+            assert!(guide.contains(&format!("| `{policy}` |")), "docs/guide/run.md has no row for {policy}");
         }
     }
 }

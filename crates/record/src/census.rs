@@ -1,8 +1,8 @@
 //! The census lane: what each process's memory is made of, and what the runtime library in it says of itself.
 
 use crate::deep::{Done, Job};
+use crate::evidence;
 use crate::ops::Op;
-use crate::policy;
 use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
 use unbloat_heap::model::{Allocator, NoteCode, ProcessReport};
@@ -93,7 +93,8 @@ fn page(process: ProcessId, time_ns: i64, pid: Pid) -> Vec<Counter> {
 fn runs(pid: Pid, report: &ProcessReport) -> Option<String> {
     let ruby = report.ruby.as_ref().map(|ruby| format!("ruby {}", ruby.version));
     let allocator = report.allocator.as_ref().map(allocator);
-    let parts: Vec<String> = ruby.into_iter().chain(allocator).chain(policy::of(pid, report)).collect();
+    let parts: Vec<String> =
+        ruby.into_iter().chain(allocator).chain(evidence::in_words(pid, report)).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 

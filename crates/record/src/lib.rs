@@ -18,7 +18,7 @@
 //! | `family` | who belongs to the tree |
 //! | `births` | learning who is born into it and who ends |
 //! | `tree` | the members, their samples and accounts |
-//! | `policy` | the policy of a process, and what of it is not live |
+//! | [`evidence`] | what a process shows of the policy that it was started with |
 //! | `deep` | PSS and the census, on a thread of their own |
 //! | `ops` | what is to be written, and the thread that writes it |
 //! | [`progress`] | the state, for whoever watches |
@@ -31,9 +31,9 @@ mod clock;
 mod cpu;
 mod deep;
 pub mod error;
+pub mod evidence;
 mod family;
 mod ops;
-mod policy;
 pub mod progress;
 pub mod provenance;
 pub mod schedule;

@@ -8,7 +8,7 @@ use std::ffi::{CString, OsString};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
-use unbloat_policy::{Plan, Policy, Target, target};
+use unbloat_policy::{Changes, Note, Policy, Program, program};
 use unbloat_process::exec;
 
 /// Options of `unbloat run`.
@@ -34,43 +34,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Err(error) => return usage(&error),
     };
     let Some(name) = args.command.first() else { return Ok(Exit::Usage) };
-    let path = std::env::var_os("PATH").unwrap_or_else(|| target::DEFAULT_PATH.into());
+    let path = std::env::var_os("PATH").unwrap_or_else(|| program::DEFAULT_PATH.into());
     let path = path.to_string_lossy();
-    let Some(file) = target::find(&name.to_string_lossy(), &path) else {
+    let Some(file) = program::find(&name.to_string_lossy(), &path) else {
         return fail(NOT_FOUND, name, "command not found", "Check its spelling and PATH");
     };
-    let target = Target::examine(&file, &path);
-    let (plan, policy_notes) = plan_for(&policy, &target)?;
+    let program = Program::examine(&file, &path);
+    let changes = changes_for(&policy, &program)?;
     if !args.quiet {
-        for note in policy_notes.iter().chain(&plan.notes) {
+        for note in &changes.notes {
             writeln!(io::stderr(), "unbloat: {note}").ok();
         }
     }
-    let error = exec::become_program(&file, &c_strings(&args.command)?, &environment(&plan)?);
+    let error = exec::become_program(&file, &c_strings(&args.command)?, &environment(&changes)?);
     match error.kind() {
         io::ErrorKind::NotFound => fail(NOT_FOUND, name, &error.to_string(), "Its interpreter is missing"),
         _ => fail(NOT_EXECUTABLE, name, &error.to_string(), "Check its permissions and its format"),
     }
 }
 
-/// The plan for what can work in this target, and what there is to say about the rest.
-fn plan_for(policy: &Policy, target: &Target) -> anyhow::Result<(Plan, Vec<String>)> {
+/// The changes for what can work in this program, with what there is to say about the rest.
+fn changes_for(policy: &Policy, program: &Program) -> anyhow::Result<Changes> {
     if *policy == Policy::OFF {
-        return Ok((unbloat_policy::plan(policy, Path::new(""), variable), Vec::new()));
+        return Ok(unbloat_policy::changes(policy, Path::new(""), variable));
     }
-    let policy = policy.clone().within(target);
-    let notes = target.notes().chain(policy.missing_allocator()).collect();
+    let policy = policy.clone().within(program);
     let libraries = policy::libraries(&policy).context("cannot start a server lean")?;
-    Ok((unbloat_policy::plan(&policy, &libraries, variable), notes))
+    let mut changes = unbloat_policy::changes(&policy, &libraries, variable);
+    let missing = policy.missing_allocator().map(|path| Note::NoAllocator { path: path.clone() });
+    changes.notes.splice(0..0, program.notes().chain(missing));
+    Ok(changes)
 }
 
-/// Our own environment with the plan's changes.
-fn environment(plan: &Plan) -> anyhow::Result<Vec<CString>> {
+/// Our own environment with the changes.
+fn environment(changes: &Changes) -> anyhow::Result<Vec<CString>> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    for name in &plan.unset {
+    for name in &changes.unset {
         variables.remove(std::ffi::OsStr::new(name));
     }
-    for (name, value) in &plan.set {
+    for (name, value) in &changes.set {
         variables.insert(name.into(), value.into());
     }
     let pairs: Vec<OsString> = variables

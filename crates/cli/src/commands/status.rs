@@ -3,14 +3,11 @@
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::io::{self, Write as _};
-use std::path::Path;
-use unbloat_contract::{Library, Snapshot, Text};
-use unbloat_heap::allocators::LiveAllocator;
-use unbloat_heap::model::AllocatorKind;
-use unbloat_policy::live::{self, Malloc, Shown};
-use unbloat_policy::{Allocator, Policy};
+use unbloat_contract::{Library, Snapshot, Text, Variable};
+use unbloat_policy::{Allocator, Policy, Problem};
 use unbloat_process::environment::environment;
-use unbloat_process::{LiveMemory, Maps, Pid, status_page};
+use unbloat_process::{Pid, status_page};
+use unbloat_record::evidence;
 use unbloat_report::status::{ProcessStatus, StatusReport, WithoutRuntime, text};
 
 /// Options of `unbloat status`.
@@ -46,33 +43,21 @@ fn of_pages(found: &[(Pid, Snapshot)]) -> StatusReport {
     StatusReport { schema: 1, processes, without_runtime: None }
 }
 
-/// What of the policy that the page names is not live in the process. A process that ends meanwhile has no problems.
+/// The problems of the policy that the page names. A process that ends meanwhile has none.
 fn problems(pid: Pid, page: &Snapshot) -> Vec<String> {
     let mut room = [0; 256];
     // The library names a policy of its own making (`trim=adaptive`) when it was not started by `unbloat run`.
     let Ok(policy) = page.text(Text::Policy, &mut room).parse::<Policy>() else { return Vec::new() };
-    shown(pid).map(|process| live::missing(&policy, &process)).unwrap_or_default()
+    evidence::of(pid).map(|process| in_words(&policy.problems(&process))).unwrap_or_default()
 }
 
-/// What a process shows of itself: its mappings, whose malloc the dynamic linker has bound, glibc's limit of arenas.
-fn shown(pid: Pid) -> unbloat_process::Result<Shown> {
-    let maps = Maps::of(pid)?;
-    let mapped = maps.iter().filter_map(|mapping| mapping.file()).map(Path::to_owned).collect();
-    // Who may see the mappings may not always read the memory.
-    let malloc = LiveMemory::of(pid).ok().and_then(|memory| {
-        let found = LiveAllocator::of(pid, &maps, &memory);
-        let arena_max = || found.glibc?.parameters?.read(&memory).ok().map(|values| values.arena_max);
-        let is_glibc = found.allocator.kind == AllocatorKind::Glibc;
-        let known = found.allocator.kind != AllocatorKind::Unknown;
-        let evidence = found.allocator.evidence;
-        known.then(|| Malloc { evidence, arena_max: if is_glibc { arena_max() } else { None }, is_glibc })
-    });
-    Ok(Shown { mapped, malloc })
+fn in_words(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
 }
 
 /// A process without a page: what it has of a policy that needs none, or why there is none.
 fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
-    let process = shown(pid)?;
+    let process = evidence::of(pid)?;
     let has = |library: Library| process.mapped.iter().any(|file| file.ends_with(library.file_name()));
     if has(Library::Runtime) {
         bail!(
@@ -81,7 +66,8 @@ fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
         );
     }
     // A server that writes a title over its environment (Puma does) shows only what is mapped.
-    let told = environment(pid).ok().and_then(|variables| variables.get("UNBLOAT_POLICY")?.parse().ok());
+    let told =
+        environment(pid).ok().and_then(|variables| variables.get(Variable::Policy.name())?.parse().ok());
     let seen = has(Library::Jemalloc).then_some(Policy { allocator: Allocator::Jemalloc, ..Policy::OFF });
     match told.or(seen) {
         None => bail!(
@@ -95,7 +81,7 @@ fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
         Some(policy) => Ok(WithoutRuntime {
             pid: pid.0,
             policy: policy.to_string(),
-            problems: live::missing(&policy, &process),
+            problems: in_words(&policy.problems(&process)),
             allocator: process.malloc.map(|malloc| malloc.evidence),
         }),
     }

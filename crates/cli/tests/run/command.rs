@@ -113,10 +113,11 @@ fn what_is_written_into_a_file_holds_the_policy_and_nothing_of_ours() {
     let home = Home::new();
     let unbloat = env!("CARGO_BIN_EXE_unbloat");
     for (format, line) in [
-        ("dockerfile", "ENV RUBYOPT=\"-r/opt/u/libunbloat.so\"\n"),
-        ("systemd", "Environment=\"RUBYOPT=-r/opt/u/libunbloat.so\"\n"),
+        ("dockerfile", "ENV RUBYOPT=-r/opt/u/libunbloat.so\n"),
+        ("systemd", "Environment=RUBYOPT=-r/opt/u/libunbloat.so\n"),
         ("procfile", " RUBYOPT=-r/opt/u/libunbloat.so "),
         ("heroku", " RUBYOPT=-r/opt/u/libunbloat.so "),
+        ("kubernetes", "  - name: RUBYOPT\n    value: \"-r/opt/u/libunbloat.so\"\n"),
     ] {
         let output = home
             .unbloat(&["run", "--quiet", "--", unbloat, "env", "--format", format, "--libraries", "/opt/u"])
@@ -143,7 +144,7 @@ fn the_environment_can_be_printed_and_does_the_same() {
     let dockerfile =
         home.unbloat(&["env", "--format", "dockerfile", "--libraries", "/opt/unbloat"]).output().unwrap();
     assert!(
-        stdout(&dockerfile).contains("ENV RUBYOPT=\"-r/opt/unbloat/libunbloat.so\"\n"),
+        stdout(&dockerfile).contains("ENV RUBYOPT=-r/opt/unbloat/libunbloat.so\n"),
         "{}",
         stdout(&dockerfile)
     );

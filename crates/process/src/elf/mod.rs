@@ -2,8 +2,8 @@
 //!
 //! The files are hostile input: every number in them is checked before it is used, and what is read is bounded.
 //!
-//! The `object` crate, which `launch` uses for files of its own, wants a whole file in memory or mapped; here a few tables
-//! of files of any size are read in blocks, and what is damaged costs nothing but its own answer.
+//! A few tables of files of any size are read in blocks (the `object` crate wants a whole file in memory or mapped), and what is
+//! damaged costs nothing but its own answer.
 //!
 //! Formats: System V ABI, chapters 4 and 5; `DT_RELR`: the gABI proposal "Relative relocations in compact form".
 //!
@@ -44,6 +44,11 @@ pub enum ElfError {
     #[error("a damaged ELF file ({0})")]
     Damaged(&'static str),
 }
+
+/// The longest name of a library that is read (`NAME_MAX` of Linux is 255).
+const MAX_NAME_BYTES: usize = 256;
+/// The longest list of directories that is read.
+const MAX_PATHS_BYTES: usize = 4096;
 
 /// A `PT_LOAD` segment, by link-time addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,9 +182,34 @@ impl Elf {
     /// The library's own name (`DT_SONAME`).
     #[must_use]
     pub fn soname(&self, source: &(impl Source + ?Sized)) -> Option<String> {
-        let strings = self.dynamic_value(abi::DT_STRTAB)?;
-        let name = strings.checked_add(self.dynamic_value(abi::DT_SONAME)?)?;
-        Some(c_string(&available(source, self.offset_of(name)?, 256)))
+        self.dynamic_string(source, self.dynamic_value(abi::DT_SONAME)?, MAX_NAME_BYTES)
+    }
+
+    /// The libraries that it needs, by name (`DT_NEEDED`).
+    #[must_use]
+    pub fn needed(&self, source: &(impl Source + ?Sized)) -> Vec<String> {
+        let needed = self.dynamic_table.iter().filter(|(tag, _)| *tag == abi::DT_NEEDED);
+        let names = needed.filter_map(|&(_, name)| self.dynamic_string(source, name, MAX_NAME_BYTES));
+        names.collect()
+    }
+
+    /// The directories in which its libraries are looked for first, with `$ORIGIN` in them (`DT_RUNPATH`, `DT_RPATH`).
+    #[must_use]
+    pub fn library_paths(&self, source: &(impl Source + ?Sized)) -> Vec<String> {
+        let values = [abi::DT_RUNPATH, abi::DT_RPATH].into_iter().filter_map(|tag| self.dynamic_value(tag));
+        let lists = values.filter_map(|list| self.dynamic_string(source, list, MAX_PATHS_BYTES));
+        lists.flat_map(|list| list.split(':').map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
+    /// A text at an offset of the dynamic string table.
+    fn dynamic_string(
+        &self,
+        source: &(impl Source + ?Sized),
+        offset: u64,
+        max_bytes: usize,
+    ) -> Option<String> {
+        let address = self.dynamic_value(abi::DT_STRTAB)?.checked_add(offset)?;
+        Some(c_string(&available(source, self.offset_of(address)?, max_bytes)))
     }
 
     /// Whether the file is neither linked against libraries nor started through a dynamic linker.

@@ -1,14 +1,16 @@
-//! What the command that is to be started is, and what therefore cannot work in it.
+//! The program behind a command, and what about it limits a policy.
 //!
 //! Scripts are followed to their interpreters (`#!/usr/bin/env ruby` as well), up to the program that the kernel will
-//! load. What is found out is a hint for the user, never a reason not to start.
+//! load. The result is a hint for the user, never a reason not to start.
 
+use crate::note::Note;
 use crate::own_jemalloc;
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use std::fmt;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use unbloat_process::elf::Elf;
 
 /// How many `#!` lines are followed; the kernel stops at about as many.
 const MAX_INTERPRETERS: usize = 5;
@@ -21,9 +23,9 @@ const SHEBANG_BYTES: u64 = 256;
 
 /// The program behind a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// The program that the kernel loads in the end: the command itself or its interpreter.
-    pub program: PathBuf,
+pub struct Program {
+    /// The file that the kernel loads in the end: the command itself or its interpreter.
+    pub path: PathBuf,
     /// What about it limits a policy.
     pub limits: Vec<Limit>,
 }
@@ -54,22 +56,22 @@ impl Limit {
         self == Limit::OwnJemalloc
     }
 
-    /// The limit as a sentence about a program.
-    #[must_use]
-    pub fn describe(self, program: &Path) -> String {
+    /// Writes the limit as a sentence about a program.
+    pub(crate) fn describe(self, program: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = program.display();
         match self {
-            Limit::SetUid => format!("{program} is setuid or setgid, {WITHOUT_ENVIRONMENT}"),
-            Limit::Capabilities => format!("{program} has file capabilities, {WITHOUT_ENVIRONMENT}"),
-            Limit::Static => format!("{program} is statically linked: no allocator can be preloaded into it"),
+            Limit::SetUid => write!(f, "{program} is setuid or setgid, {WITHOUT_ENVIRONMENT}"),
+            Limit::Capabilities => write!(f, "{program} has file capabilities, {WITHOUT_ENVIRONMENT}"),
+            Limit::Static => {
+                write!(f, "{program} is statically linked: no allocator can be preloaded into it")
+            }
             Limit::Musl => {
-                format!("{program} runs on musl and our libraries need glibc: nothing is loaded into it")
+                write!(f, "{program} runs on musl and our libraries need glibc: nothing is loaded into it")
             }
-            Limit::OwnJemalloc => {
-                format!(
-                    "{program} is linked with a jemalloc of its own; an allocator of the policy takes its place"
-                )
-            }
+            Limit::OwnJemalloc => write!(
+                f,
+                "{program} is linked with a jemalloc of its own; an allocator of the policy takes its place"
+            ),
         }
     }
 }
@@ -90,7 +92,7 @@ pub fn find(command: &str, path: &str) -> Option<PathBuf> {
     files.iter().find(|file| is_executable(file)).or(files.first()).cloned()
 }
 
-impl Target {
+impl Program {
     /// Looks at the program behind a command. What cannot be read is taken to be ordinary.
     #[must_use]
     pub fn examine(command: &Path, path: &str) -> Self {
@@ -106,12 +108,12 @@ impl Target {
         if let Ok(bytes) = fs::read(&program) {
             limits.extend(elf_limit(&program, &bytes));
         }
-        Self { program, limits }
+        Self { path: program, limits }
     }
 
-    /// The limits in words.
-    pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.limits.iter().map(|limit| limit.describe(&self.program))
+    /// The limits, to be told.
+    pub fn notes(&self) -> impl Iterator<Item = Note> {
+        self.limits.iter().map(|&limit| Note::Limited { program: self.path.clone(), limit })
     }
 
     /// Whether libraries of ours can be preloaded into it.
@@ -166,14 +168,11 @@ fn has_capabilities(program: &Path) -> bool {
 }
 
 fn elf_limit(program: &Path, bytes: &[u8]) -> Option<Limit> {
-    let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
-    let endian = elf.endian();
-    let headers = elf.elf_header().program_headers(endian, bytes).ok()?;
-    let interpreter = headers.iter().find_map(|header| header.interpreter(endian, bytes).ok().flatten());
-    match interpreter {
+    let elf = Elf::parse(bytes).ok()?;
+    match &elf.interpreter {
         None => Some(Limit::Static),
-        Some(path) if String::from_utf8_lossy(path).contains("ld-musl") => Some(Limit::Musl),
-        Some(_) => own_jemalloc::is_in(program, bytes).then_some(Limit::OwnJemalloc),
+        Some(linker) if linker.contains("ld-musl") => Some(Limit::Musl),
+        Some(_) => own_jemalloc::is_in(program, &elf, bytes).then_some(Limit::OwnJemalloc),
     }
 }
 
@@ -210,9 +209,9 @@ mod tests {
 ",
             0o755,
         );
-        let target = Target::examine(&outer, directory.path().to_str().unwrap());
-        assert_eq!(target.program, Path::new("/bin/sh"), "by way of {}", inner.display());
-        assert!(target.limits.is_empty(), "{:?}", target.limits);
+        let program = Program::examine(&outer, directory.path().to_str().unwrap());
+        assert_eq!(program.path, Path::new("/bin/sh"), "by way of {}", inner.display());
+        assert!(program.limits.is_empty(), "{:?}", program.limits);
     }
 
     #[test]
@@ -231,10 +230,10 @@ mod tests {
     fn setuid_and_hostile_files_are_examined_without_harm() {
         let directory = tempfile::tempdir().unwrap();
         let setuid = write(directory.path(), "setuid", "\x7fELF", 0o4755);
-        assert_eq!(Target::examine(&setuid, "").limits, [Limit::SetUid]);
+        assert_eq!(Program::examine(&setuid, "").limits, [Limit::SetUid]);
         let loop_ =
             write(directory.path(), "loop", &format!("#!{}/loop\n", directory.path().display()), 0o755);
-        assert!(Target::examine(&loop_, "").allows_preload());
+        assert!(Program::examine(&loop_, "").allows_preload());
     }
 
     #[test]

@@ -1,0 +1,293 @@
+//! Lines that deploy variables and commands, each in the syntax of its place. The only writer of such lines.
+
+mod quote;
+#[cfg(test)]
+mod tests;
+
+use quote::Quoted;
+pub use quote::Unwritable;
+
+/// A place that lines are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A POSIX shell.
+    Shell,
+    /// A Dockerfile.
+    Dockerfile,
+    /// A systemd unit.
+    Systemd,
+    /// A Procfile.
+    Procfile,
+    /// The command line of Heroku.
+    Heroku,
+    /// A container in a Kubernetes manifest.
+    Kubernetes,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 6] = [
+        Format::Shell,
+        Format::Dockerfile,
+        Format::Systemd,
+        Format::Procfile,
+        Format::Heroku,
+        Format::Kubernetes,
+    ];
+}
+
+/// A piece of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// To be passed as it is.
+    Literal(String),
+    /// A variable that the place replaces: `PORT`.
+    Variable(&'static str),
+}
+
+/// A word of a command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Word(pub Vec<Piece>);
+
+impl From<&str> for Word {
+    fn from(text: &str) -> Self {
+        Word(vec![Piece::Literal(text.to_owned())])
+    }
+}
+
+impl From<String> for Word {
+    fn from(text: String) -> Self {
+        Word(vec![Piece::Literal(text)])
+    }
+}
+
+impl Word {
+    /// A text in which `placeholder` stands for a variable.
+    #[must_use]
+    pub fn with_variable(text: &str, placeholder: &str, variable: &'static str) -> Self {
+        let mut pieces = Vec::new();
+        for (index, literal) in text.split(placeholder).enumerate() {
+            if index > 0 {
+                pieces.push(Piece::Variable(variable));
+            }
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(literal.to_owned()));
+            }
+        }
+        Word(pieces)
+    }
+
+    fn has_variable(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Variable(_)))
+    }
+
+    /// The word for a shell, with literals quoted by `quote`.
+    fn for_shell(&self, quote: fn(&str) -> Quoted) -> Quoted {
+        if self.0.is_empty() {
+            return quote("");
+        }
+        let mut word = String::new();
+        for (index, piece) in self.0.iter().enumerate() {
+            match piece {
+                Piece::Literal(text) => word.push_str(&quote(text)?),
+                Piece::Variable(name) if index + 1 == self.0.len() => word.push_str(&format!("${name}")),
+                Piece::Variable(name) => word.push_str(&format!("${{{name}}}")),
+            }
+        }
+        Ok(word)
+    }
+
+    fn literal(&self) -> String {
+        let text = |piece: &Piece| match piece {
+            Piece::Literal(text) => text.clone(),
+            Piece::Variable(name) => format!("${name}"),
+        };
+        self.0.iter().map(text).collect()
+    }
+}
+
+/// What is to be deployed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deployment {
+    /// The name of the process in a Procfile.
+    pub process: &'static str,
+    /// Debian packages that it needs.
+    pub packages: Vec<String>,
+    /// Variables to set.
+    pub variables: Vec<(String, String)>,
+    /// Words in front of the command and of its variables: another Ruby.
+    pub wrapper: Vec<String>,
+    /// Words that start the command: `unbloat run --`.
+    pub launcher: Vec<String>,
+    /// The command.
+    pub command: Vec<Word>,
+    /// Whether the command is another than before.
+    pub is_new_command: bool,
+}
+
+impl Deployment {
+    /// The lines for a place. A line that its syntax cannot express says so as a comment.
+    #[must_use]
+    pub fn lines(&self, format: Format) -> Vec<String> {
+        let or_comment = |line: Quoted| line.unwrap_or_else(|error| format!("# {error}"));
+        match format {
+            Format::Shell => vec![or_comment(self.command_line(quote::shell))],
+            Format::Procfile => {
+                let line = self.command_line(quote::procfile);
+                vec![or_comment(line.map(|line| format!("{}: {line}", self.process)))]
+            }
+            Format::Dockerfile => self.dockerfile().into_iter().map(or_comment).collect(),
+            Format::Systemd => self.unit().into_iter().map(or_comment).collect(),
+            Format::Heroku => variables(format, &self.variables).into_iter().map(or_comment).collect(),
+            Format::Kubernetes => self.manifest().into_iter().map(or_comment).collect(),
+        }
+    }
+
+    /// One line that has everything: several would exclude each other.
+    fn command_line(&self, quote: fn(&str) -> Quoted) -> Quoted {
+        let literals = |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>();
+        let assignments = self.variables.iter().map(|(name, value)| assignment(name, value, quote));
+        let env = (!self.variables.is_empty()).then(|| Ok("env".to_owned()));
+        let words = literals(&self.wrapper).into_iter().chain(env).chain(assignments);
+        let words = words.chain(literals(&self.launcher));
+        joined(words.chain(self.command.iter().map(|word| word.for_shell(quote))))
+    }
+
+    fn front(&self) -> Vec<String> {
+        [&self.wrapper[..], &self.launcher].concat()
+    }
+
+    fn dockerfile(&self) -> Vec<Quoted> {
+        let install = |package: &String| Ok(format!("RUN apt-get update && apt-get install -y {package}"));
+        let mut lines: Vec<Quoted> = self.packages.iter().map(install).collect();
+        lines.extend(variables(Format::Dockerfile, &self.variables));
+        let front = self.front();
+        lines.extend((!front.is_empty()).then(|| Ok(format!("ENTRYPOINT {}", json(&front)))));
+        lines.extend(self.is_new_command.then(|| self.docker_command()));
+        lines
+    }
+
+    /// `CMD`, as an array, in which Docker replaces nothing, or as a line for the image's shell.
+    fn docker_command(&self) -> Quoted {
+        if !self.command.iter().any(Word::has_variable) {
+            let words: Vec<String> = self.command.iter().map(Word::literal).collect();
+            return Ok(format!("CMD {}", json(&words)));
+        }
+        let words = joined(self.command.iter().map(|word| word.for_shell(quote::docker_shell)))?;
+        Ok(format!("CMD exec {words}"))
+    }
+
+    fn unit(&self) -> Vec<Quoted> {
+        let mut lines = variables(Format::Systemd, &self.variables);
+        let front = self.front();
+        if !front.is_empty() || self.is_new_command {
+            let words = front.into_iter().map(Word::from).chain(self.command.iter().cloned());
+            let words = with_path(words.collect());
+            lines.push(
+                joined(words.iter().map(|word| quote::systemd_word(&word.0)))
+                    .map(|line| format!("ExecStart={line}")),
+            );
+        }
+        lines
+    }
+
+    fn manifest(&self) -> Vec<Quoted> {
+        let mut lines = variables(Format::Kubernetes, &self.variables);
+        let front = self.front();
+        lines.extend((!front.is_empty()).then(|| Ok(format!("command: {}", yaml_list(&front)))));
+        if self.is_new_command || !front.is_empty() {
+            let word = |word: &Word| word.0.iter().map(kubernetes_piece).collect::<String>();
+            let words: Vec<String> = self.command.iter().map(word).collect();
+            let words: Vec<String> = words.iter().map(|word| quote::yaml(word)).collect();
+            lines.push(Ok(format!("args: [{}]", words.join(", "))));
+        }
+        lines
+    }
+}
+
+/// The lines that set variables.
+#[must_use]
+pub fn variables(format: Format, set: &[(String, String)]) -> Vec<Quoted> {
+    let lines =
+        |line: &dyn Fn(&str, &str) -> Quoted| set.iter().map(|(name, value)| line(name, value)).collect();
+    let in_one = |start: &str, quote: fn(&str) -> Quoted| {
+        let words = joined(set.iter().map(|(name, value)| assignment(name, value, quote)));
+        if set.is_empty() { Vec::new() } else { vec![words.map(|words| format!("{start} {words}"))] }
+    };
+    match format {
+        Format::Shell => {
+            lines(&|name, value| Ok(format!("export {}", assignment(name, value, quote::shell)?)))
+        }
+        Format::Dockerfile => {
+            lines(&|name, value| Ok(format!("ENV {}", assignment(name, value, quote::dockerfile)?)))
+        }
+        Format::Systemd => lines(&|name, value| {
+            Ok(format!("Environment={}", quote::systemd_assignment(&format!("{name}={value}"))?))
+        }),
+        Format::Procfile => in_one("env", quote::procfile),
+        Format::Heroku => in_one("heroku config:set", quote::shell),
+        Format::Kubernetes if set.is_empty() => Vec::new(),
+        Format::Kubernetes => {
+            let entry = |(name, value): &(String, String)| {
+                Ok(format!("  - name: {name}\n    value: {}", quote::kubernetes(value)?))
+            };
+            [Ok("env:".to_owned())].into_iter().chain(set.iter().map(entry)).collect()
+        }
+    }
+}
+
+/// The lines that remove variables: only a shell has some.
+#[must_use]
+pub fn removals(format: Format, unset: &[&str]) -> Vec<String> {
+    match format {
+        Format::Shell => unset.iter().map(|name| format!("unset {name}")).collect(),
+        Format::Dockerfile | Format::Systemd | Format::Procfile | Format::Heroku | Format::Kubernetes => {
+            Vec::new()
+        }
+    }
+}
+
+/// A command line as a shell takes it.
+///
+/// # Errors
+/// [`Unwritable`]: a word holds a zero byte.
+pub fn shell_line(words: &[String]) -> Result<String, Unwritable> {
+    joined(words.iter().map(|word| quote::shell(word)))
+}
+
+fn assignment(name: &str, value: &str, quote: fn(&str) -> Quoted) -> Quoted {
+    Ok(format!("{name}={}", if value.is_empty() { String::new() } else { quote(value)? }))
+}
+
+fn joined(words: impl Iterator<Item = Quoted>) -> Quoted {
+    Ok(words.collect::<Result<Vec<String>, Unwritable>>()?.join(" "))
+}
+
+fn json(words: &[String]) -> String {
+    serde_json::json!(words).to_string()
+}
+
+fn yaml_list(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quote::yaml(&word.replace('$', "$$"))).collect();
+    format!("[{}]", words.join(", "))
+}
+
+fn kubernetes_piece(piece: &Piece) -> String {
+    match piece {
+        Piece::Literal(text) => text.replace('$', "$$"),
+        Piece::Variable(name) => format!("$({name})"),
+    }
+}
+
+/// The words with the path of their program, which systemd asks for.
+fn with_path(words: Vec<Word>) -> Vec<Word> {
+    let first = words.first().map(Word::literal).unwrap_or_default();
+    match first.as_str() {
+        "unbloat" => {
+            let rest = words.into_iter().skip(1);
+            [Word::from("/usr/local/bin/unbloat")].into_iter().chain(rest).collect()
+        }
+        path if path.starts_with('/') => words,
+        _ => [Word::from("/usr/bin/env")].into_iter().chain(words).collect(),
+    }
+}
