@@ -13,15 +13,16 @@ use crate::variant::Variant;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unbloat_recording::{Kind, Metric as Row, RunId, VariantId};
+use unbloat_recording::provenance::current;
+use unbloat_recording::{Key, Kind, Metric as Row, RunId, VariantId};
 use unbloat_store::reader::is_unfinished;
 use unbloat_store::{Reader, Writer, begin};
 
 /// Names of facts in the table `provenance`.
-const PLAN: &str = "plan";
-const LOOKS: &str = "looks";
-const REPLICA: &str = "replica";
-const PROOF: &str = "proof";
+const PLAN: &str = Key::Plan.name();
+const LOOKS: &str = Key::Looks.name();
+const REPLICA: &str = Key::Replica.name();
+const PROOF: &str = Key::Proof.name();
 
 /// Names of figures in the table `metric`, beside those of [`Metric::name`].
 const HARNESS_CPU: &str = "harness_cpu";
@@ -280,7 +281,7 @@ impl Stored {
         let steps: BTreeMap<_, _> = reader.steps()?.into_iter().map(|step| (step.id, step.name)).collect();
         let (mut runs, mut run_facts) = (Vec::new(), BTreeMap::new());
         for run in reader.runs()? {
-            let facts = reader.provenance(Some(run.id))?;
+            let facts = facts(&reader, Some(run.id))?;
             let fact = |name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
             // A run that was cut short has none.
             let Some(outcome) = run.outcome else { continue };
@@ -307,12 +308,17 @@ impl Stored {
             let own = facts.into_iter().filter(|(name, _)| name != REPLICA && name != PROOF);
             run_facts.insert(run.id, own.collect());
         }
-        let facts = reader.provenance(None)?;
+        let facts = facts(&reader, None)?;
         let looks =
             facts.iter().filter(|(name, _)| name == LOOKS).filter_map(|(_, value)| value.parse().ok()).max();
         let environment = facts.into_iter().filter(|(name, _)| name != PLAN && name != LOOKS).collect();
         Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), environment, run_facts })
     }
+}
+
+/// Facts under today's names: runs of an earlier version count beside those of this one.
+fn facts(reader: &Reader, run: Option<RunId>) -> Result<Vec<(String, String)>> {
+    Ok(reader.provenance(run)?.into_iter().map(|(name, value)| current(name, value)).collect())
 }
 
 /// How long another process may take to make a file.

@@ -1,12 +1,13 @@
-//! Which software a run's server is made of, as its processes show it: Ruby, glibc and the allocator, with their versions.
+//! The software that a run's server is made of, as its processes show it: Ruby, glibc and the allocator, with their versions.
 
 use std::collections::BTreeSet;
 use unbloat_heap::allocators::glibc::Glibc;
 use unbloat_heap::model::{Allocator, AllocatorKind, Inspection, ProcessReport};
 use unbloat_process::{Maps, Pid};
+use unbloat_recording::Key;
 
 /// Names of what [`software`] finds.
-pub const NAMES: [&str; 3] = ["ruby", "glibc", "allocator"];
+pub const NAMES: [&str; 3] = [Key::Ruby.name(), Key::Glibc.name(), Key::Allocator.name()];
 
 /// The software of the Ruby processes among those inspected; of all of them if none is one. What is not there or cannot be
 /// told is left out.

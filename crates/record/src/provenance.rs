@@ -1,8 +1,10 @@
-//! Where and how the figures came to be.
+//! Collects the facts that say where the figures of a recording come from.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use unbloat_process::elf::Elf;
 use unbloat_process::{Pid, environment};
+use unbloat_recording::Key;
+use unbloat_recording::provenance::{chosen, variable};
 
 /// Beginnings of the names of environment variables that steer memory. Nothing else of the environment is recorded: it
 /// holds secrets.
@@ -21,55 +23,55 @@ const STEERING: [&str; 12] = [
     "RAILS_MAX_THREADS",
 ];
 
-/// Facts about this machine.
+/// Facts about this machine and this build. What cannot be found out is absent.
 #[must_use]
-pub fn machine() -> Vec<(String, String)> {
-    let mut facts = BTreeMap::new();
-    let mut fact = |name: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            facts.insert(name.to_owned(), value);
-        }
-    };
+pub fn machine() -> Vec<(Key, String)> {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-    fact("kernel", read("/proc/sys/kernel/osrelease"));
-    fact("host", read("/proc/sys/kernel/hostname"));
-    fact("swappiness", read("/proc/sys/vm/swappiness"));
-    fact(
-        "transparent_hugepages",
-        read("/sys/kernel/mm/transparent_hugepage/enabled").and_then(|t| selected(&t)),
-    );
-    let cpu = read("/proc/cpuinfo").unwrap_or_default();
-    fact("cpu", field(&cpu, "model name"));
-    fact("cpus", std::thread::available_parallelism().ok().map(|n| n.to_string()));
-    let memory = read("/proc/meminfo").unwrap_or_default();
-    fact("memory", field(&memory, "MemTotal"));
-    fact("swap", field(&memory, "SwapTotal"));
-    fact("unbloat", Some(env!("CARGO_PKG_VERSION").to_owned()));
-    facts.into_iter().collect()
+    let field = |path: &str, name: &str| field(&read(path)?, name);
+    let hugepages = read("/sys/kernel/mm/transparent_hugepage/enabled");
+    let facts = [
+        (Key::Unbloat, Some(env!("CARGO_PKG_VERSION").to_owned())),
+        (Key::UnbloatBuild, build()),
+        (Key::Kernel, read("/proc/sys/kernel/osrelease")),
+        (Key::System, field("/etc/os-release", "PRETTY_NAME")),
+        (Key::Host, read("/proc/sys/kernel/hostname")),
+        (Key::Processor, field("/proc/cpuinfo", "model name")),
+        (Key::Cores, std::thread::available_parallelism().ok().map(|n| n.to_string())),
+        (Key::Memory, field("/proc/meminfo", "MemTotal")),
+        (Key::Swap, field("/proc/meminfo", "SwapTotal")),
+        (Key::Swappiness, read("/proc/sys/vm/swappiness")),
+        (Key::TransparentHugepages, hugepages.and_then(|setting| chosen(&setting).map(str::to_owned))),
+    ];
+    let known = facts.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    known.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// Facts about a process: what it runs, where, and the variables that steer its memory.
+/// Facts about a process: its program, its directory, and the variables that steer its memory.
 #[must_use]
 pub fn process(pid: Pid) -> Vec<(String, String)> {
-    let mut facts = Vec::new();
-    let link = |name: &str| fs::read_link(pid.proc(name)).ok().map(|path| path.display().to_string());
-    facts.extend(link("exe").map(|path| ("program".to_owned(), path)));
-    facts.extend(link("cwd").map(|path| ("directory".to_owned(), path)));
+    let link = |key: Key, name: &str| {
+        let path = fs::read_link(pid.proc(name)).ok()?;
+        Some((key.name().to_owned(), path.display().to_string()))
+    };
+    let mut facts: Vec<_> =
+        [link(Key::Program, "exe"), link(Key::Directory, "cwd")].into_iter().flatten().collect();
     if let Ok(environment) = environment::environment(pid) {
         let steering =
             environment.into_iter().filter(|(name, _)| STEERING.iter().any(|s| name.starts_with(s)));
-        facts.extend(steering.map(|(name, value)| (format!("env {name}"), value)));
+        facts.extend(steering.map(|(name, value)| (variable(&name), value)));
     }
     facts
 }
 
-fn field(text: &str, name: &str) -> Option<String> {
-    text.lines().find_map(|line| Some(line.strip_prefix(name)?.split_once(':')?.1.trim().to_owned()))
+/// The build ID that the linker derived from this program's contents.
+fn build() -> Option<String> {
+    Elf::parse(&File::open("/proc/self/exe").ok()?).ok()?.build_id
 }
 
-/// The choice in brackets of a file like `always [madvise] never`.
-fn selected(text: &str) -> Option<String> {
-    Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
+/// The value of a line `NAME: VALUE` or `NAME="VALUE"`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())
 }
 
 #[cfg(test)]
@@ -77,12 +79,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_is_described_and_secrets_are_not() {
+    fn the_machine_and_this_build_are_described_and_secrets_are_not() {
         let facts = machine();
-        assert!(facts.iter().any(|(name, value)| name == "kernel" && !value.is_empty()));
+        let known = |key: Key| facts.iter().any(|(k, value)| *k == key && !value.is_empty());
+        assert!(known(Key::Kernel) && known(Key::UnbloatBuild) && known(Key::Cores), "{facts:?}");
         let own = process(Pid::this());
-        assert!(own.iter().any(|(name, _)| name == "program"));
+        assert!(own.iter().any(|(name, _)| name == Key::Program.name()));
         assert!(!own.iter().any(|(name, _)| name == "env PATH"), "{own:?}");
-        assert_eq!(selected("always [madvise] never").as_deref(), Some("madvise"));
     }
 }

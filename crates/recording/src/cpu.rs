@@ -1,7 +1,7 @@
 //! The CPU of the whole tree up to a moment: what each process was seen to have used, what it had used in all when it
 //! ended (a short-lived one was never seen before), and that of the processes that are only counted.
 
-use crate::{Folded, Process, ProcessId, Recording};
+use crate::{Folded, Key, Process, ProcessId, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The span of a row of `folded`.
@@ -22,7 +22,7 @@ pub(crate) struct CpuSum<'a> {
 impl<'a> CpuSum<'a> {
     pub(crate) fn of(recording: &'a Recording) -> Self {
         let first = recording.samples.first().map_or(0, |sample| sample.time_ns);
-        let all_born = recording.fact("recorded") == Some("a command");
+        let all_born = recording.fact(Key::Recorded) == Some("a command");
         let older = recording.processes.iter().filter(|process| !all_born && process.first_seen_ns <= first);
         let ending =
             |process: &Process| Some((process.ended_ns?, process.id, process.user_s? + process.system_s?));

@@ -10,6 +10,7 @@
 //! | [`process`] | the processes of the recorded tree |
 //! | [`sample`] | memory, CPU and faults of a process at a moment; what recording costs |
 //! | [`census`] | what memory is made of, by category, and the counters that come with it |
+//! | [`provenance`] | names of the facts that say where figures come from |
 //! | [`mark`] | named moments |
 //! | [`recording`] | a whole recording in memory |
 //! | [`looks`] | the recorded tree over time |
@@ -26,6 +27,7 @@ pub mod id;
 pub mod looks;
 pub mod mark;
 pub mod process;
+pub mod provenance;
 pub mod recording;
 pub mod sample;
 
@@ -36,5 +38,6 @@ pub use id::{BlockId, ProcessId, RunId, StepId, VariantId};
 pub use looks::Look;
 pub use mark::Mark;
 pub use process::{CpuSource, Folded, NewProcess, Process, ProcessEnd};
+pub use provenance::Key;
 pub use recording::{Censuses, Recording, StepLatency};
 pub use sample::{CgroupMemory, Cost, Sample, TreeMemory};

@@ -1,6 +1,6 @@
 //! A whole recording in memory, as a report works on it.
 
-use crate::{CategoryBytes, Cost, Counter, Folded, Header, Mark, Process, Sample};
+use crate::{CategoryBytes, Cost, Counter, Folded, Header, Key, Mark, Process, Sample};
 use std::collections::BTreeMap;
 
 /// Sums over the tree at one moment, by name.
@@ -13,7 +13,7 @@ pub struct Recording {
     pub name: String,
     /// What the file says about itself.
     pub header: Header,
-    /// Facts about where the figures come from.
+    /// Facts about where the figures come from, with their names in the file.
     pub provenance: Vec<(String, String)>,
     /// The processes.
     pub processes: Vec<Process>,
@@ -89,10 +89,11 @@ pub fn seconds(ns: i64) -> f64 {
 }
 
 impl Recording {
-    /// A fact about where the figures come from.
+    /// A fact about where the figures come from, whichever version wrote it.
     #[must_use]
-    pub fn fact(&self, name: &str) -> Option<&str> {
-        self.provenance.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    pub fn fact(&self, key: Key) -> Option<&str> {
+        let fact = self.provenance.iter().find(|(name, _)| Key::named(name) == Some(key));
+        fact.map(|(_, value)| value.as_str())
     }
 
     /// How long it took, in seconds, as far as it is written.

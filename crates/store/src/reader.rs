@@ -86,7 +86,8 @@ impl Reader {
         Ok(self.latencies()?.into_iter().filter_map(with_step).collect())
     }
 
-    /// Facts about where the figures come from: of one run, or with `None` of the whole file.
+    /// Facts about where the figures come from: of one run, or with `None` of the whole file. Names that
+    /// earlier versions wrote stay: see [`provenance::current`](unbloat_recording::provenance::current).
     pub fn provenance(&self, run: Option<RunId>) -> Result<Vec<(String, String)>> {
         self.rows(
             "SELECT name, value FROM provenance WHERE run IS ? ORDER BY rowid",

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
-use unbloat_recording::{Header, Kind, NewProcess, Sample};
+use unbloat_recording::{Header, Key, Kind, NewProcess, Sample};
 use unbloat_store::{Writer, begin};
 
 /// Options of `unbloat import`.
@@ -33,10 +33,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut writer = Writer::create(&path, &Header { owner: None, ..begin(Kind::Import) })?;
     let end = lines.last().map_or(0, |line| nanoseconds(line.time_s));
     writer.batch(|batch| {
-        batch.provenance(None, "command", &format!("psrecord {}", args.log.display()))?;
+        batch.provenance(None, Key::Command.name(), &format!("psrecord {}", args.log.display()))?;
         batch.provenance(
             None,
-            "recorded",
+            Key::Recorded.name(),
             "by psrecord: its real memory is a sum of RSS, kept as one process",
         )?;
         let process = batch

@@ -32,7 +32,7 @@ use unbloat_process::keeper::{Hearing, Keeper, Report};
 use unbloat_process::signal::{self, Requests};
 use unbloat_process::watch::ProcFs;
 use unbloat_process::{Error as ProcessError, Pid};
-use unbloat_recording::CgroupMemory;
+use unbloat_recording::{CgroupMemory, Key};
 use unbloat_store::{Writer, clock::monotonic_ns};
 
 /// How much time may lie between a sample and its arrival in the file.
@@ -291,11 +291,12 @@ impl Session {
 
 /// Facts about the machine and about how it is recorded.
 fn described(options: &Options, hears_all: bool) -> Vec<Op> {
-    let mut facts = provenance::machine();
-    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
-    fact("interval_s", options.interval.as_secs_f64().to_string());
-    fact("census_interval_s", options.census_interval.as_secs_f64().to_string());
-    fact("budget", options.budget.to_string());
-    fact("processes_heard_of", (if hears_all { "all" } else { "looked for" }).to_owned());
-    facts.into_iter().map(|(name, value)| Op::Provenance(name, value)).collect()
+    let own = [
+        (Key::IntervalS, options.interval.as_secs_f64().to_string()),
+        (Key::CensusIntervalS, options.census_interval.as_secs_f64().to_string()),
+        (Key::Budget, options.budget.to_string()),
+        (Key::ProcessesHeardOf, (if hears_all { "all" } else { "looked for" }).to_owned()),
+    ];
+    let facts = provenance::machine().into_iter().chain(own);
+    facts.map(|(key, value)| Op::Provenance(key.name().to_owned(), value)).collect()
 }

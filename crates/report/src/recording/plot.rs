@@ -7,7 +7,7 @@ use crate::segment::Segment;
 use std::time::Duration;
 use unbloat_heap::Iec;
 use unbloat_recording::recording::{Counted, seconds};
-use unbloat_recording::{Process, Recording, looks::Points};
+use unbloat_recording::{Key, Process, Recording, looks::Points};
 
 /// What memory is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn single(recording: &Recording, by: By) -> Chart {
         Panel { title: "CPU (cores)".to_owned(), y: Unit::Cores, weight: 1.0, series: vec![cpu_series] };
     let marks = recording.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.clone() });
     Chart {
-        title: crate::style::clip(recording.fact("command").unwrap_or(&recording.name), TITLE_COLUMNS),
+        title: crate::style::clip(recording.fact(Key::Command).unwrap_or(&recording.name), TITLE_COLUMNS),
         subtitle: subtitle(recording, &total, kind),
         x: Unit::Seconds,
         panels: vec![memory, cpu],

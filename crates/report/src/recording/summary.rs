@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use unbloat_heap::Iec;
-use unbloat_recording::{Cost, Process, Recording, recording::seconds};
+use unbloat_recording::{Cost, Key, Process, Recording, recording::seconds};
 
 /// Processes that are listed; the others are counted.
 const LISTED: usize = 20;
@@ -18,7 +18,7 @@ const LISTED: usize = 20;
 pub fn text(recording: &Recording, writing: Option<i32>, style: &Style) -> String {
     let mut out = String::new();
     let (memory, counted) = recording.memory();
-    let command = recording.fact("command").unwrap_or(&recording.name);
+    let command = recording.fact(Key::Command).unwrap_or(&recording.name);
     let _ = writeln!(out, "{}", style.paint(Ink::Bold, &clip(command, style.width)));
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, &clip(&when(recording, writing), style.width)));
     for (name, value) in [("machine", machine(recording)), ("runs", runtime(recording))] {
@@ -71,8 +71,10 @@ fn when(recording: &Recording, writing: Option<i32>) -> String {
 }
 
 fn machine(recording: &Recording) -> Option<String> {
-    let facts: Vec<_> =
-        ["host", "kernel", "cpu", "memory"].iter().filter_map(|name| recording.fact(name)).collect();
+    let facts: Vec<_> = [Key::Host, Key::Kernel, Key::Processor, Key::Memory]
+        .into_iter()
+        .filter_map(|key| recording.fact(key))
+        .collect();
     (!facts.is_empty()).then(|| facts.join(", "))
 }
 

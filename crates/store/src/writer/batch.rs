@@ -67,7 +67,8 @@ impl<'a> Batch<'a> {
         )
     }
 
-    /// States a fact about where the figures come from; of the whole file when `run` is `None`.
+    /// States a fact about where the figures come from; of the whole file when `run` is `None`. Names are those of
+    /// [`Key`](unbloat_recording::Key).
     ///
     /// # Errors
     /// The file cannot be written: so for every method of a batch.

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use std::path::Path;
 use unbloat_load::Latency;
-use unbloat_recording::{Kind, Metric};
+use unbloat_recording::{Key, Kind, Metric};
 use unbloat_store::{Writer, begin};
 
 /// A recording file, or nothing.
@@ -39,7 +39,10 @@ impl Record {
         let now_ns = writer.now_ns()?;
         writer.batch(|batch| {
             if record.owns {
-                batch.provenance(None, "load", &record.settings)?;
+                for (key, value) in unbloat_record::provenance::machine() {
+                    batch.provenance(None, key.name(), &value)?;
+                }
+                batch.provenance(None, Key::Load.name(), &record.settings)?;
             }
             batch.mark(now_ns, &format!("bench {bench} begins"), None)
         })?;

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use unbloat_process::{Pid, Tree};
 use unbloat_record::{Options, Target};
-use unbloat_recording::Kind;
+use unbloat_recording::{Key, Kind};
 use unbloat_store::{Writer, begin};
 
 /// Options of `unbloat record`.
@@ -136,11 +136,13 @@ fn target(args: &Args) -> anyhow::Result<(Target, String)> {
 /// The user's own words, for whoever reads the recording later.
 fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Result<()> {
     writer.batch(|batch| {
-        batch.provenance(None, "command", name)?;
+        batch.provenance(None, Key::Command.name(), name)?;
         let recorded = if args.command.is_empty() { "running processes" } else { "a command" };
-        batch.provenance(None, "recorded", recorded)?;
+        batch.provenance(None, Key::Recorded.name(), recorded)?;
         args.mark.iter().try_for_each(|text| batch.mark(0, text, None))?;
-        args.duration.map_or(Ok(()), |d| batch.provenance(None, "duration_s", &d.as_secs_f64().to_string()))
+        args.duration.map_or(Ok(()), |duration| {
+            batch.provenance(None, Key::DurationS.name(), &duration.as_secs_f64().to_string())
+        })
     })
 }
 

@@ -1,0 +1,150 @@
+//! Names of the facts that say where the figures of a recording come from: one set, whoever writes the file.
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $key:ident = $name:literal $(formerly $former:literal)?;)*) => {
+        /// The name of a fact.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Key {
+            $($(#[$doc])* $key,)*
+        }
+
+        impl Key {
+            /// All keys.
+            pub const ALL: &[Key] = &[$(Key::$key,)*];
+
+            /// The name in the file.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Key::$key => $name,)*
+                }
+            }
+
+            /// The key of that name, or of a name that earlier versions wrote.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name $(| $former)? => Some(Key::$key),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+keys! {
+    // The machine and this build, of every file; of an experiment also of every run.
+    /// Version of Unbloat.
+    Unbloat = "unbloat";
+    /// Build ID of the `unbloat` binary: the version alone does not tell two builds apart.
+    UnbloatBuild = "unbloat_build";
+    /// Release of the kernel.
+    Kernel = "kernel";
+    /// Name of the distribution.
+    System = "system";
+    /// Host name.
+    Host = "host";
+    /// Model of the processor.
+    Processor = "processor" formerly "cpu";
+    /// Processors that this process may use.
+    Cores = "cores" formerly "cpus";
+    /// Memory of the machine.
+    Memory = "memory";
+    /// Swap of the machine.
+    Swap = "swap";
+    /// `vm.swappiness`.
+    Swappiness = "swappiness";
+    /// Policy of transparent huge pages: `always`, `madvise` or `never`.
+    TransparentHugepages = "transparent_hugepages" formerly "transparent_hugepage";
+
+    // What was recorded, and how.
+    /// The command or pattern, as the user wrote it.
+    Command = "command";
+    /// `a command`, `running processes`, or who recorded it instead of Unbloat.
+    Recorded = "recorded";
+    /// The program's file.
+    Program = "program";
+    /// The program's working directory.
+    Directory = "directory";
+    /// Seconds between two samples.
+    IntervalS = "interval_s";
+    /// Seconds between two censuses, at least.
+    CensusIntervalS = "census_interval_s";
+    /// Share of one core that recording may use.
+    Budget = "budget";
+    /// Seconds after which the recording ends by itself.
+    DurationS = "duration_s";
+    /// `all`: the kernel reported every process. `looked for`: Unbloat looked for them.
+    ProcessesHeardOf = "processes_heard_of";
+
+    // Load drivers and experiments.
+    /// Settings of the load, as JSON.
+    Load = "load";
+    /// The experiment's plan, as TOML.
+    Plan = "plan";
+    /// How often the data are looked at.
+    Looks = "looks";
+    /// Number of a run among those of its variant and block.
+    Replica = "replica";
+    /// A proof that a run's variant was live.
+    Proof = "proof";
+
+    // The server's software, of an experiment's run.
+    /// Version of Ruby.
+    Ruby = "ruby";
+    /// Version of glibc.
+    Glibc = "glibc";
+    /// The allocator that serves malloc.
+    Allocator = "allocator";
+}
+
+/// The name of the fact that holds an environment variable.
+#[must_use]
+pub fn variable(name: &str) -> String {
+    format!("env {name}")
+}
+
+/// A fact under today's name and with today's form of value, whichever version wrote it. What is not known stays.
+#[must_use]
+pub fn current(name: String, value: String) -> (String, String) {
+    match Key::named(&name) {
+        Some(Key::TransparentHugepages) => {
+            let value = chosen(&value).map(str::to_owned).unwrap_or(value);
+            (Key::TransparentHugepages.name().to_owned(), value)
+        }
+        Some(key) => (key.name().to_owned(), value),
+        None => (name, value),
+    }
+}
+
+/// The choice in brackets of a kernel setting like `always [madvise] never`.
+#[must_use]
+pub fn chosen(setting: &str) -> Option<&str> {
+    Some(setting.split_once('[')?.1.split_once(']')?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_documented() {
+        let reference = include_str!("../../../docs/reference/recording.md");
+        for key in Key::ALL {
+            assert_eq!(Key::named(key.name()), Some(*key), "{key:?}");
+            assert!(reference.contains(&format!("| `{}` |", key.name())), "{key:?} is not in recording.md");
+        }
+    }
+
+    #[test]
+    fn facts_of_earlier_versions_have_todays_names() {
+        let stored = |name: &str, value: &str| current(name.into(), value.into());
+        let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(stored("cpu", "Xeon"), fact("processor", "Xeon"));
+        assert_eq!(stored("cpus", "2"), fact("cores", "2"));
+        let setting = "always [madvise] never";
+        assert_eq!(stored("transparent_hugepage", setting), fact("transparent_hugepages", "madvise"));
+        assert_eq!(stored("transparent_hugepages", "never"), fact("transparent_hugepages", "never"));
+        assert_eq!(stored("env A", "2"), fact(&variable("A"), "2"));
+    }
+}
