@@ -28,7 +28,8 @@ unbloat.axis = (() => {
   const bytes = (value, by) => {
     const power = Math.min(4, Math.max(0, Math.floor(Math.log2(Math.max(Math.abs(value), 1)) / 10)));
     const precision = by / 1024 ** power;
-    const digits = precision % 1 === 0 ? 0 : precision >= 0.1 ? 1 : 2;
+    // As many as it takes to write the step exactly, or two.
+    const digits = [0, 1, 2, 3].find((d) => precision * 10 ** d % 1 === 0) ?? 2;
     return (value / 1024 ** power).toFixed(digits) + " " + ["B", "KiB", "MiB", "GiB", "TiB"][power];
   };
 
@@ -39,7 +40,8 @@ unbloat.axis = (() => {
     if (by < 60) return whole < 120 ? whole + " s" : Math.floor(whole / 60) + ":" + two(whole % 60);
     if (by < 3600 && whole < 7200) return Math.floor(whole / 60) + " min";
     if (by < 3600) return Math.floor(whole / 3600) + ":" + two(Math.floor(whole / 60) % 60) + " h";
-    return whole < 2 * DAY ? Math.floor(whole / 3600) + " h" : (value / DAY).toFixed(0) + " d";
+    if (whole < 2 * DAY) return Math.floor(whole / 3600) + " h";
+    return (value / DAY).toFixed(by % DAY === 0 ? 0 : 1) + " d";
   };
 
   /** A value at a tick; `by`, the distance of ticks, says how precisely. */

@@ -4,6 +4,8 @@
 //! nothing prints.
 
 pub mod bench;
+#[cfg(test)]
+mod browser;
 pub mod chart;
 pub mod compare;
 mod drawing;

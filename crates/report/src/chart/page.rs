@@ -6,6 +6,7 @@ use crate::chart::scale::Unit;
 use crate::page::{self, Page, Part};
 use maud::{Markup, html};
 use serde::Serialize;
+use unbloat_untrusted::visible;
 
 /// What a page with charts needs.
 pub(crate) const PART: Part =
@@ -29,8 +30,8 @@ pub fn draw(chart: &Chart) -> String {
 #[must_use]
 pub(crate) fn figure(chart: &Chart) -> Markup {
     html! {
-        figure.interactive aria-label=(page::printable(&chart.title)) {
-            (page::json("data", &Data::of(chart)))
+        figure.interactive aria-label=(visible(&chart.title)) {
+            (page::data("data", &Data::of(chart)))
             noscript { (svg::figure(chart, Size { width: 1100.0, height: 520.0 })) }
         }
     }
@@ -38,23 +39,23 @@ pub(crate) fn figure(chart: &Chart) -> Markup {
 
 /// What the script draws.
 #[derive(Serialize)]
-struct Data<'a> {
+struct Data {
     unit: &'static str,
-    panels: Vec<PanelData<'a>>,
-    marks: Vec<MarkData<'a>>,
+    panels: Vec<PanelData>,
+    marks: Vec<MarkData>,
 }
 
 #[derive(Serialize)]
-struct PanelData<'a> {
-    title: &'a str,
+struct PanelData {
+    title: String,
     unit: &'static str,
     weight: f64,
-    series: Vec<SeriesData<'a>>,
+    series: Vec<SeriesData>,
 }
 
 #[derive(Serialize)]
-struct SeriesData<'a> {
-    name: &'a str,
+struct SeriesData {
+    name: String,
     shape: &'static str,
     /// Its class in the palette.
     color: &'static str,
@@ -68,26 +69,26 @@ struct SeriesData<'a> {
 }
 
 #[derive(Serialize)]
-struct MarkData<'a> {
+struct MarkData {
     x: f64,
-    name: &'a str,
+    name: String,
 }
 
-impl<'a> Data<'a> {
-    fn of(chart: &'a Chart) -> Self {
+impl Data {
+    fn of(chart: &Chart) -> Self {
         let panels = chart.panels.iter().map(|panel| PanelData {
-            title: &panel.title,
+            title: visible(&panel.title),
             unit: unit(panel.y),
             weight: panel.weight,
             series: panel.series.iter().map(SeriesData::of).collect(),
         });
-        let marks = chart.marks.iter().map(|mark| MarkData { x: mark.x, name: &mark.name });
+        let marks = chart.marks.iter().map(|mark| MarkData { x: mark.x, name: visible(&mark.name) });
         Data { unit: unit(chart.x), panels: panels.collect(), marks: marks.collect() }
     }
 }
 
-impl<'a> SeriesData<'a> {
-    fn of(series: &'a Series) -> Self {
+impl SeriesData {
+    fn of(series: &Series) -> Self {
         let finite = |value: f64| value.is_finite().then(|| significant(value));
         let edge = |edges: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| -> Option<Vec<Option<f64>>> {
             Some(edges.iter().map(|pair| finite(of(pair))).collect())
@@ -104,7 +105,7 @@ impl<'a> SeriesData<'a> {
             Shape::Dots | Shape::Stacked | Shape::Band(_) => series.points.clone(),
         };
         SeriesData {
-            name: &series.name,
+            name: visible(&series.name),
             shape,
             color: series.color.class(),
             x: points.iter().map(|point| significant(point.0)).collect(),

@@ -98,13 +98,9 @@ fn bytes(value: f64, step: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = ((value.abs().max(1.0).log2() / 10.0).floor() as usize).min(UNITS.len() - 1);
     let factor = 1024f64.powi(power as i32);
-    let decimals = if (step / factor).fract() == 0.0 {
-        0
-    } else if step / factor >= 0.1 {
-        1
-    } else {
-        2
-    };
+    // As many as it takes to write the step exactly, or two.
+    let exact = (0..=3).find(|&decimals| (step / factor * 10f64.powi(decimals)).fract() == 0.0);
+    let decimals = exact.unwrap_or(2) as usize;
     format!("{:.decimals$} {}", value / factor, UNITS.get(power).unwrap_or(&"B"))
 }
 
@@ -118,7 +114,8 @@ fn seconds(value: f64, step: f64) -> String {
         step if step < 3600.0 && whole < 7200 => format!("{} min", whole / 60),
         step if step < 3600.0 => format!("{}:{:02} h", whole / 3600, whole / 60 % 60),
         _ if whole < 172_800 => format!("{} h", whole / 3600),
-        _ => format!("{:.0} d", value / 86400.0),
+        step if step % 86400.0 == 0.0 => format!("{:.0} d", value / 86400.0),
+        _ => format!("{:.1} d", value / 86400.0),
     }
 }
 
@@ -138,6 +135,8 @@ mod tests {
         assert_eq!(shown(Unit::Seconds, 62.0), ["0", "15 s", "30 s", "45 s", "60 s"]);
         assert_eq!(shown(Unit::Seconds, 4000.0), ["0", "15 min", "30 min", "45 min", "60 min"]);
         assert_eq!(shown(Unit::Seconds, 86400.0), ["0", "6 h", "12 h", "18 h", "24 h"]);
+        assert_eq!(shown(Unit::Seconds, 216_000.0), ["0", "12 h", "24 h", "36 h", "2.0 d", "2.5 d"]);
+        assert_eq!(shown(Unit::Bytes, 1280.0), ["0", "256 B", "512 B", "768 B", "1.00 KiB", "1.25 KiB"]);
         assert_eq!(shown(Unit::Cores, 1.7), ["0.0", "0.5", "1.0", "1.5"]);
     }
 

@@ -31,16 +31,16 @@ environment = { MALLOC_ARENA_MAX = "2" }
 const MIB: f64 = 1_048_576.0;
 
 /// What an [`Experiment`] borrows.
-pub(super) struct Owned {
-    pub(super) plan: Plan,
-    pub(super) variants: Vec<Variant>,
-    pub(super) results: Vec<RunResult>,
-    pub(super) analysis: Analysis,
-    pub(super) recommendation: Recommendation,
+pub(crate) struct Owned {
+    pub(crate) plan: Plan,
+    pub(crate) variants: Vec<Variant>,
+    pub(crate) results: Vec<RunResult>,
+    pub(crate) analysis: Analysis,
+    pub(crate) recommendation: Recommendation,
 }
 
 impl Owned {
-    pub(super) fn new(blocks: usize) -> Self {
+    pub(crate) fn new(blocks: usize) -> Self {
         let plan = Plan::parse(PLAN).unwrap_or_else(|error| panic!("{error}"));
         let variants = plan.variants().unwrap_or_else(|error| panic!("{error}"));
         let results: Vec<RunResult> =
@@ -50,11 +50,11 @@ impl Owned {
     }
 
     /// Again, after the runs were changed.
-    pub(super) fn conclude(&mut self) {
+    pub(crate) fn conclude(&mut self) {
         (self.analysis, self.recommendation) = conclude(&self.plan, &self.variants, &self.results, 1);
     }
 
-    pub(super) fn experiment(&self) -> Experiment<'_> {
+    pub(crate) fn experiment(&self) -> Experiment<'_> {
         Experiment {
             plan: &self.plan,
             variants: &self.variants,
@@ -64,7 +64,7 @@ impl Owned {
         }
     }
 
-    pub(super) fn about(&self) -> About {
+    pub(crate) fn about(&self) -> About {
         About {
             traces: self.results.iter().map(|run| trace(run.slot)).collect(),
             plan: PLAN.to_owned(),

@@ -2,7 +2,7 @@
 
 mod chart;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod html;
 mod json;
 mod sentence;

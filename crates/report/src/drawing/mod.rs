@@ -7,9 +7,9 @@ mod axis;
 
 pub(crate) use axis::{Scale, Tick, axes, axis_name, range};
 
-use crate::page::printable;
 use crate::palette;
 use maud::{Markup, PreEscaped, html};
+use unbloat_untrusted::visible;
 
 /// Shared by drawings on pages and in files.
 pub(crate) const STYLE: &str = include_str!("../../assets/drawing.css");
@@ -23,6 +23,11 @@ pub(crate) const LETTER: f64 = 6.9;
 /// How wide a text is at most, in pixels.
 pub(crate) fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
+}
+
+/// As much of a text as fits into a width, its end replaced by `…` if there is more.
+pub(crate) fn fitting(text: &str, width: f64) -> String {
+    crate::style::clip(text, (width / LETTER) as usize)
 }
 
 /// A drawing that grows element by element, each on top of those before it.
@@ -46,7 +51,7 @@ pub enum Theme {
 impl Drawing {
     /// An empty drawing. `label` says what it shows to those who cannot see it.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
-        Drawing { width, height, label: printable(label), elements: String::new() }
+        Drawing { width, height, label: visible(label), elements: String::new() }
     }
 
     fn add(&mut self, element: Markup) {
@@ -55,7 +60,7 @@ impl Drawing {
 
     /// A text whose base line begins at a point, or ends or has its middle there with the class `end` or `middle`.
     pub(crate) fn text(&mut self, (x, y): Point, class: &str, text: &str) {
-        let text = printable(text);
+        let text = visible(text);
         self.add(html! { text x=(pixels(x)) y=(pixels(y)) class=(class) { (text) } });
     }
 
@@ -88,7 +93,7 @@ impl Drawing {
 
     /// A dot that says what it is when it is pointed at.
     pub(crate) fn dot(&mut self, (x, y): Point, radius: f64, class: &str, title: &str) {
-        let title = printable(title);
+        let title = visible(title);
         self.add(html! {
             circle cx=(pixels(x)) cy=(pixels(y)) r=(radius) class=(class) {
                 @if !title.is_empty() { title { (title) } }

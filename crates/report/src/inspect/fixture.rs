@@ -12,7 +12,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// A worker with eight arenas, and much trimmable and stranded memory.
-pub(super) fn worker(pid: i32) -> ProcessReport {
+pub(crate) fn worker(pid: i32) -> ProcessReport {
     let arenas: Vec<_> = (0..8).map(|i| arena(i, pid)).collect();
     let in_arenas = |of: fn(&Arena) -> u64| arenas.iter().map(of).sum::<u64>();
     let census = census(&[
@@ -64,7 +64,7 @@ pub(super) fn worker(pid: i32) -> ProcessReport {
 }
 
 /// The master with two workers, and a child that may not be looked at.
-pub(super) fn cluster() -> Inspection {
+pub(crate) fn cluster() -> Inspection {
     let mut master = worker(2301);
     master.parent = None;
     master.sharing = None;
@@ -99,7 +99,7 @@ pub(super) fn cluster() -> Inspection {
 }
 
 /// A region of four pages of an arena: live, mixed, trimmable, not resident.
-pub(super) fn region() -> Region {
+pub(crate) fn region() -> Region {
     let mut residency = Residency::all(0x7f00_0000_0000, 0x4000);
     residency.set_resident(0x7f00_0000_3000, false);
     let mut region = Region::new(&residency, Owner::Arena(0x7f00_0000_0030));

@@ -22,4 +22,4 @@ pub use json::json;
 pub use text::{Detail, text};
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;

@@ -5,6 +5,7 @@
 use crate::palette;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
+use unbloat_untrusted::{json, visible};
 
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
@@ -38,7 +39,7 @@ impl Page<'_> {
     #[must_use]
     pub(crate) fn render(self) -> String {
         let Page { command, title, subtitle, body, parts } = self;
-        let (title, subtitle) = (printable(title), printable(subtitle));
+        let (title, subtitle) = (visible(title), visible(subtitle));
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -78,24 +79,18 @@ impl Page<'_> {
 pub(crate) fn section(heading: &str, note: &str, body: &Markup) -> Markup {
     html! {
         section {
-            h2 { (printable(heading)) }
-            @if !note.is_empty() { p.quiet { (printable(note)) } }
+            h2 { (visible(heading)) }
+            @if !note.is_empty() { p.quiet { (visible(note)) } }
             (body)
         }
     }
 }
 
-/// Data for a script. Nothing in it can end the element: `<` is written as JSON's `\u003c`.
+/// Data for a script. Nothing in it can end the element.
 #[must_use]
-pub(crate) fn json(class: &str, data: &impl Serialize) -> Markup {
+pub(crate) fn data(class: &str, data: &impl Serialize) -> Markup {
     let text = serde_json::to_string(data).unwrap_or_else(|error| unreachable!("plain data: {error}"));
-    html! { script type="application/json" class=(class) { (PreEscaped(text.replace('<', "\\u003c"))) } }
-}
-
-/// Text without control characters, which neither HTML nor XML has a place for.
-#[must_use]
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    html! { script type="application/json" class=(class) { (PreEscaped(json::in_script(&text))) } }
 }
 
 #[cfg(test)]
@@ -105,7 +100,7 @@ mod tests {
     const HOSTILE: &str = "</title></script><!--<script><img src=x onerror='alert(1)'>\u{1b}[2J";
 
     fn page() -> String {
-        let body = section(HOSTILE, HOSTILE, &json("data", &HOSTILE));
+        let body = section(HOSTILE, HOSTILE, &data("data", &HOSTILE));
         let part = Part { style: "b{}", script: "1;" };
         Page { command: "unbloat test", title: HOSTILE, subtitle: HOSTILE, body, parts: &[part] }.render()
     }

@@ -3,7 +3,7 @@
 use super::super::Experiment;
 use super::{LEFT, RIGHT, WIDTH, class};
 use crate::chart::scale::Unit;
-use crate::drawing::{Drawing, Scale, range};
+use crate::drawing::{Drawing, Scale, fitting, range};
 use maud::Markup;
 use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, VariantAnalysis};
@@ -99,7 +99,7 @@ fn shown(rows: &[Row], margin: f64) -> (f64, f64) {
 
 fn draw(drawing: &mut Drawing, row: &Row, x: Scale, y: f64) {
     let Contrast { ratio, interval, .. } = row.contrast;
-    drawing.text((LEFT - 12.0, y + 4.0), "end", row.name);
+    drawing.text((LEFT - 12.0, y + 4.0), "end", &fitting(row.name, LEFT - 12.0));
     for dot_ratio in &row.dots {
         let title = format!("{}: {dot_ratio:.3}×", row.name);
         drawing.dot((x.at(*dot_ratio), y + 7.0), 2.6, &class("run", row.index), &title);

@@ -3,7 +3,7 @@
 use super::super::Experiment;
 use super::super::sentence::{value, words};
 use super::{BELOW, LEFT, WIDTH, class, median, ticks_of};
-use crate::drawing::{Drawing, Point, Scale, axes, axis_name, range};
+use crate::drawing::{Drawing, Point, Scale, axes, axis_name, fitting, range};
 use maud::Markup;
 use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::result::RunResult;
@@ -69,7 +69,11 @@ fn draw(experiment: &Experiment, across: Metric, up: Metric, with_frontier: bool
         drawing.dot(at(cloud.center), 6.0, &class("estimate", cloud.index), cloud.name);
     }
     for ((x, y), cloud) in apart(clouds.iter().map(|cloud| (at(cloud.center), cloud)).collect()) {
-        drawing.text((x + 10.0, y + 4.0), &class("name", cloud.index), cloud.name);
+        drawing.text(
+            (x + 10.0, y + 4.0),
+            &class("name", cloud.index),
+            &fitting(cloud.name, WIDTH - x - 10.0),
+        );
     }
     Some(drawing.figure())
 }

@@ -1,11 +1,11 @@
 //! What memory is made of, a bar per variant.
 
 use super::super::Experiment;
-use crate::page::printable;
 use crate::segment::Segment;
 use maud::{Markup, html};
 use unbloat_heap::Iec;
 use unbloat_lab::trace::Trace;
+use unbloat_untrusted::visible;
 
 /// Bars, the median of each variant's runs segment by segment, as they are at the end of the load. `None` when no run has a
 /// census.
@@ -20,8 +20,8 @@ pub(super) fn made_of(experiment: &Experiment, traces: &[Trace]) -> Option<Marku
     Some(html! {
         div.bars {
             @for (variant, bar) in shown() {
-                span { (printable(&variant.name)) }
-                div.bar { @for (segment, &bytes) in Segment::ALL.into_iter().zip(bar) { (part(segment, bytes, longest)) } }
+                span { (visible(&variant.name)) }
+                div.bar { @for (segment, &bytes) in Segment::ALL.into_iter().zip(bar).filter(|(_, bytes)| **bytes > 0.0) { (part(segment, bytes, longest)) } }
                 b { (Iec(total(bar) as u64)) }
             }
         }

@@ -8,12 +8,13 @@ mod table;
 
 use super::{Experiment, chart, sentence, text};
 use crate::chart::page::STILL;
-use crate::page::{Page, printable, section};
+use crate::page::{Page, section};
 use crate::palette::Color;
 use maud::{Markup, html as markup};
 use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::trace::Trace;
 use unbloat_lab::variant::Variant;
+use unbloat_untrusted::visible;
 
 /// What the page says beside the experiment itself.
 #[derive(Debug, Clone)]
@@ -60,17 +61,17 @@ fn answer(experiment: &Experiment) -> Markup {
     let deploy = text::deploy(experiment);
     markup! {
         section.answer.yes[yes] {
-            h2 { (printable(&headline)) }
-            p { (printable(&reason)) }
+            h2 { (visible(&headline)) }
+            p { (visible(&reason)) }
             @if !deploy.is_empty() {
                 dl {
                     @for (place, line) in &deploy {
                         dt { (place) }
-                        dd { code { (printable(line)) } }
+                        dd { code { (visible(line)) } }
                     }
                 }
             }
-            @for warning in &experiment.analysis.warnings { p.caution { (printable(&warning.to_string())) } }
+            @for warning in &experiment.analysis.warnings { p.caution { (visible(&warning.to_string())) } }
         }
     }
 }
@@ -125,7 +126,7 @@ fn with_legend(experiment: &Experiment, drawing: &Markup) -> Markup {
 
 /// A variant's name beside its color.
 fn name(index: usize, variant: &Variant) -> Markup {
-    markup! { i class=(Color::variant(index).class()) {} (printable(&variant.name)) }
+    markup! { i class=(Color::variant(index).class()) {} (visible(&variant.name)) }
 }
 
 fn intervals(experiment: &Experiment) -> Markup {

@@ -2,10 +2,11 @@
 
 use super::super::{Experiment, text};
 use super::About;
-use crate::page::{printable, section};
+use crate::page::section;
 use maud::{Markup, html};
 use std::path::Path;
 use unbloat_lab::result::most_harness_cpu;
+use unbloat_untrusted::visible;
 
 /// Runs left out, proofs, and the environment.
 pub(super) fn evidence(experiment: &Experiment, about: &About) -> Markup {
@@ -14,18 +15,18 @@ pub(super) fn evidence(experiment: &Experiment, about: &About) -> Markup {
     let body = html! {
         @if !left_out.is_empty() {
             h3 { "Runs left out" }
-            ul.notes { @for (why, runs) in &left_out { li { (printable(runs)) ": " (printable(why)) } } }
+            ul.notes { @for (why, runs) in &left_out { li { (visible(runs)) ": " (visible(why)) } } }
         }
         h3 { "What proves each variant" }
         ul.notes {
             @for (index, variant) in experiment.variants.iter().enumerate() {
-                li { b { (printable(&variant.name)) } ": " (printable(&proof(experiment, index))) }
+                li { b { (visible(&variant.name)) } ": " (visible(&proof(experiment, index))) }
             }
         }
         h3 { "Environment" }
         table.facts {
             @for (name, value) in &about.environment {
-                tr { td { (printable(&name.replace('_', " "))) } td { (printable(value)) } }
+                tr { td { (visible(&name.replace('_', " "))) } td { (visible(value)) } }
             }
             tr {
                 td { "CPU that the harness took while a load ran, at most" }
@@ -43,18 +44,18 @@ fn proof(experiment: &Experiment, variant: usize) -> String {
 
 /// The plan, the command, and what must be the same.
 pub(super) fn reproduction(experiment: &Experiment, about: &About) -> Markup {
-    let plan = printable(&format!("{}.toml", stem(&about.recording)));
+    let plan = visible(&format!("{}.toml", stem(&about.recording)));
     let version =
         about.environment.iter().find(|(name, _)| name == "unbloat").map(|(_, value)| value.as_str());
     let body = html! {
         p { "Save the plan below as " (plan) ", where the paths in it lead to the application, and run:" }
         p { code { "unbloat compare " (plan) " " (blocks(experiment)) } }
         p.quiet {
-            "Measured with unbloat " (printable(version.unwrap_or("of unknown version"))) ". The plan's seed, "
+            "Measured with unbloat " (visible(version.unwrap_or("of unknown version"))) ". The plan's seed, "
             (experiment.plan.design.seed) ", gives the order of the runs in each block and the resampling behind the intervals."
         }
         p { "This page again, from the recording, which has every run, sample and mark, and the plan:" }
-        p { code { "unbloat report " (printable(&about.recording)) } }
+        p { code { "unbloat report " (visible(&about.recording)) } }
         h3 { "The plan" }
         pre.plan { (lines(&about.plan)) }
     };
@@ -75,6 +76,6 @@ fn stem(recording: &str) -> String {
 
 /// A plan without control characters other than its lines.
 fn lines(plan: &str) -> String {
-    let lines = plan.trim_end().lines().map(|line| printable(&line.replace('\t', "    ")));
+    let lines = plan.trim_end().lines().map(|line| visible(&line.replace('\t', "    ")));
     lines.collect::<Vec<_>>().join("\n")
 }

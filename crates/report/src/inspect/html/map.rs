@@ -96,7 +96,7 @@ pub(super) fn element(process: &ProcessReport, map: &HeapMap) -> Markup {
             div.view tabindex="0" aria-label="heap map" { div.spacer {} canvas {} }
             div.slices {}
             noscript { "The map needs JavaScript; everything else on this page does not." }
-            (page::json("groups", &contents))
+            (page::data("groups", &contents))
             script.pages type="application/octet-stream" { (pages) }
         }
     }

@@ -4,12 +4,13 @@
 mod map;
 mod tables;
 
-use crate::page::{Page, printable};
+use crate::page::Page;
 use crate::segment::Segment;
 use crate::style::{bind_units, percent};
 use maud::{Markup, html as markup};
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Census, Failure, Finding, Inspection, Note, ProcessReport};
+use unbloat_untrusted::visible;
 
 /// What the page says about its making.
 #[derive(Debug, Clone)]
@@ -47,8 +48,8 @@ fn failed(failure: &Failure) -> Markup {
     let command = failure.command.as_deref().unwrap_or("");
     markup! {
         section.failure {
-            h2 { (failure.pid) " " (printable(command)) }
-            p { (printable(&failure.note.text)) }
+            h2 { (failure.pid) " " (visible(command)) }
+            p { (visible(&failure.note.text)) }
         }
     }
 }
@@ -62,7 +63,7 @@ fn together(inspection: &Inspection, largest: u64) -> Markup {
             @for process in &inspection.processes {
                 @let depth = super::tree::depth(inspection, process);
                 a.process href={ "#p" (process.pid) } {
-                    span.name style={ "padding-left:" (depth) "em" } { (process.pid) " " (printable(&process.command)) }
+                    span.name style={ "padding-left:" (depth) "em" } { (process.pid) " " (visible(&process.command)) }
                     span.sizes { (Iec(process.rss_bytes)) " resident" (proportional(process, ", ", "")) }
                 }
                 (bar(&process.census, process.rss_bytes, largest.max(1)))
@@ -85,7 +86,7 @@ fn together(inspection: &Inspection, largest: u64) -> Markup {
 fn folded(process: &ProcessReport, open: bool) -> Markup {
     markup! {
         details.one id={ "p" (process.pid) } open[open] {
-            summary { h2 { (process.pid) " " (printable(&process.command)) } (figures(process)) }
+            summary { h2 { (process.pid) " " (visible(&process.command)) } (figures(process)) }
             (content(process))
         }
     }
@@ -122,8 +123,8 @@ fn content(process: &ProcessReport) -> Markup {
         }
         @if let Some(allocator) = &process.allocator { (tables::allocator(allocator)) }
         @if let Some(runtime) = &process.runtime {
-            h3 { "unbloat run " span.quiet { (printable(&runtime.policy)) } }
-            p { (printable(&super::words::runtime(runtime))) }
+            h3 { "unbloat run " span.quiet { (visible(&runtime.policy)) } }
+            p { (visible(&super::words::runtime(runtime))) }
         }
         (notes(&process.notes))
         p.quiet { (effort(process)) }
@@ -182,12 +183,12 @@ fn verdict(findings: &[Finding]) -> Markup {
 
 fn finding(finding: &Finding) -> Markup {
     markup! {
-        p { (printable(&bind_units(&finding.text))) }
+        p { (visible(&bind_units(&finding.text))) }
         @if !finding.actions.is_empty() {
             dl {
                 @for action in &finding.actions {
                     dt { (action.place) }
-                    dd { code { (printable(&action.line)) } }
+                    dd { code { (visible(&action.line)) } }
                 }
             }
         }
@@ -201,7 +202,7 @@ fn notes(notes: &[Note]) -> Markup {
     markup! {
         div.notes {
             h3 { "What could not be told" }
-            ul { @for note in notes { li { (printable(&note.text)) } } }
+            ul { @for note in notes { li { (visible(&note.text)) } } }
         }
     }
 }

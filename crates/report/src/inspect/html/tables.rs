@@ -1,11 +1,11 @@
 //! The tables of the page.
 
 use super::super::words;
-use crate::page::printable;
 use crate::style::{percent, thousands};
 use maud::{Markup, html};
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Allocator, Arena, Category, Group, ProcessReport, RubyHeap};
+use unbloat_untrusted::visible;
 
 /// A cell with a size, which sorts by its bytes.
 fn size(bytes: u64) -> Markup {
@@ -72,7 +72,7 @@ pub(super) fn ruby(ruby: &RubyHeap) -> Markup {
         div {
             h3 { "Ruby heap" }
             p.quiet {
-                "Ruby " (printable(&ruby.version)) " · " (thousands(ruby.pages())) " pages of " (Iec(ruby.page_bytes)) " · "
+                "Ruby " (visible(&ruby.version)) " · " (thousands(ruby.pages())) " pages of " (Iec(ruby.page_bytes)) " · "
                 (thousands(ruby.slots())) " slots · " (words::compactable(ruby))
             }
             table.sortable {
@@ -120,8 +120,8 @@ pub(super) fn allocator(allocator: &Allocator) -> Markup {
     html! {
         h3 { "Allocator" }
         p.quiet {
-            (allocator.kind.name()) " " (printable(allocator.version.as_deref().unwrap_or(""))) " · "
-            (printable(&allocator.evidence))
+            (allocator.kind.name()) " " (visible(allocator.version.as_deref().unwrap_or(""))) " · "
+            (visible(&allocator.evidence))
             @if let Some(settings) = settings { " · " (settings) }
         }
         @if !arenas.is_empty() {
@@ -142,7 +142,7 @@ pub(super) fn allocator(allocator: &Allocator) -> Markup {
 
 fn arena_row(arena: &Arena) -> Markup {
     let names = arena.threads.iter().map(|thread| match &thread.name {
-        Some(name) => printable(name),
+        Some(name) => visible(name),
         None => thread.tid.to_string(),
     });
     let threads: Vec<String> = names.collect();

@@ -1,0 +1,131 @@
+//! The pages that are tested: one of each kind, with titles that are long and hostile, and a large map.
+
+mod large_map;
+
+pub(super) use large_map::PAGES as LARGE_MAP_PAGES;
+
+use crate::chart::scale::Unit;
+use crate::chart::{self, Chart, Color, Panel, Series, Shape, VerticalMark};
+use crate::compare::{fixture::Owned, html as compare};
+use crate::inspect::{Html, fixture, html as inspect};
+use crate::segment::Segment;
+use unbloat_heap::model::{HeapMap, Inspection};
+
+/// A title that wants to be markup, a script and a terminal's command, and is longer than any window is wide.
+pub(super) const HOSTILE: &str = "puma: </script><script>console.error('owned')</script><img src=x onerror=console.error(1)> \u{1b}[2J\
+    averyveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryverylongword [shop] and so on and on";
+
+/// Every kind of page by its name.
+pub(super) fn all() -> Vec<(&'static str, String)> {
+    vec![
+        ("inspect-one", inspected_one()),
+        ("inspect-cluster", inspected_cluster()),
+        ("plot-process", chart::page::draw(&by_process())),
+        ("plot-category", chart::page::draw(&by_category())),
+        ("plot-empty", chart::page::draw(&Chart { panels: vec![], marks: vec![], ..by_process() })),
+        ("compare", compared()),
+    ]
+}
+
+fn about() -> Html {
+    Html { taken: "2026-11-21 10:00 UTC".into(), host: "web-1".into() }
+}
+
+/// One process with a map of four pages: live, mixed, trimmable, not resident.
+pub(super) fn inspected_one() -> String {
+    let mut process = fixture::worker(2310);
+    process.command = HOSTILE.into();
+    process.map = Some(HeapMap { regions: vec![fixture::region()] });
+    inspect(&Inspection { processes: vec![process], ..Inspection::default() }, &about())
+}
+
+fn inspected_cluster() -> String {
+    let mut inspection = fixture::cluster();
+    inspection.processes[2].command = HOSTILE.into();
+    for process in &mut inspection.processes {
+        process.map = Some(HeapMap { regions: vec![fixture::region()] });
+    }
+    inspect(&inspection, &about())
+}
+
+/// One process with a map of [`LARGE_MAP_PAGES`].
+pub(super) fn inspected_large() -> String {
+    let mut process = fixture::worker(2310);
+    let (map, allocator) = large_map::map();
+    process.map = Some(map);
+    process.allocator = Some(allocator);
+    inspect(&Inspection { processes: vec![process], ..Inspection::default() }, &about())
+}
+
+fn compared() -> String {
+    let mut owned = Owned::new(6);
+    owned.plan.title = HOSTILE.to_owned();
+    owned.variants[1].name = "jemalloc-with-a-name-that-goes-on-and-on".to_owned();
+    owned.conclude();
+    compare(&owned.experiment(), &owned.about())
+}
+
+fn series(name: &str, shape: Shape, color: Color, value: impl Fn(f64) -> f64) -> Series {
+    let points = (0..=600).map(|i| f64::from(i) / 10.0).map(|at| (at, value(at))).collect();
+    Series { name: name.to_owned(), shape, color, points }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// A minute of three processes that grow by 1, 2 and 3 MiB a second.
+pub(super) fn by_process() -> Chart {
+    let grows = |rate: f64| move |at: f64| (10.0 + rate * at) * MIB;
+    let bands = [("1 master", 0, 1.0), ("2 worker", 1, 2.0), (HOSTILE, 2, 3.0)];
+    let memory = bands.map(|(name, n, rate)| series(name, Shape::Stacked, Color::Nth(n), grows(rate)));
+    let cpu = series("CPU of all processes", Shape::Line, Color::Neutral, |at| 0.5 + 0.4 * (at / 5.0).sin());
+    Chart {
+        title: HOSTILE.to_owned(),
+        subtitle: "2026-11-21 10:00:00 UTC · 0:01:00 · at most 390 MiB PSS".to_owned(),
+        x: Unit::Seconds,
+        panels: vec![
+            Panel {
+                title: "Memory by process (PSS)".into(),
+                y: Unit::Bytes,
+                weight: 3.0,
+                series: memory.into(),
+            },
+            Panel { title: "CPU (cores)".into(), y: Unit::Cores, weight: 1.0, series: vec![cpu] },
+        ],
+        marks: vec![
+            VerticalMark { x: 20.0, name: "load </script> begins".into() },
+            VerticalMark { x: 20.5, name: "too close to be written".into() },
+        ],
+    }
+}
+
+/// What memory is made of, with a total, a band and dots.
+fn by_category() -> Chart {
+    let parts = Segment::STACKED.map(|segment| {
+        series(segment.label(), Shape::Stacked, Color::Memory(segment), |at| (4.0 + at / 10.0) * MIB)
+    });
+    let total = series("whole tree (PSS)", Shape::Line, Color::Neutral, |at| (32.0 + at) * MIB);
+    let edges = (0..=600).map(|i| (f64::from(i) * 0.8, f64::from(i) * 1.2)).collect();
+    let band = series("band", Shape::Band(edges), Color::Nth(4), |at| at * 10.0);
+    let dots = series("dots", Shape::Dots, Color::Nth(5), |at| (at * 7.0) % 500.0);
+    let memory = parts.into_iter().chain([total]).collect();
+    Chart {
+        title: "bundle exec puma".to_owned(),
+        subtitle: String::new(),
+        x: Unit::Seconds,
+        panels: vec![
+            Panel {
+                title: "What memory is made of (PSS)".into(),
+                y: Unit::Bytes,
+                weight: 3.0,
+                series: memory,
+            },
+            Panel {
+                title: "Latency (ms)".into(),
+                y: Unit::Milliseconds,
+                weight: 2.0,
+                series: vec![band, dots],
+            },
+        ],
+        marks: vec![],
+    }
+}
