@@ -80,6 +80,7 @@ impl Program {
 /// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
 /// `idle`: holds some blocks and answers nothing, for any libc.
 /// `idle32`: the same as a 32-bit program without a libc.
+/// `jemalloc`: a heap of known shape under jemalloc, which prints jemalloc's own statistics.
 /// `threads`: as many threads as it is told, or as the system allows.
 /// `saturated`: many threads that allocate and make system calls all the time, and check everything.
 /// `waits`: a system call of a given kind, with every register checked after it.
@@ -92,6 +93,7 @@ pub fn c_program(name: &str) -> &'static str {
         "heap" => include_str!("../c/heap.c"),
         "idle" => include_str!("../c/idle.c"),
         "idle32" => include_str!("../c/idle32.c"),
+        "jemalloc" => include_str!("../c/jemalloc.c"),
         "threads" => include_str!("../c/threads.c"),
         "saturated" => include_str!("../c/saturated.c"),
         "waits" => include_str!("../c/waits.c"),

@@ -1,60 +1,55 @@
-//! jemalloc, version 5.
+//! jemalloc 5, read from outside: no stop, no symbols, no code in the target.
+//!
+//! All that jemalloc knows of its heap lies apart from it, in blocks of metadata, so a look reads about half a percent of
+//! the heap. `ARCHITECTURE.md` ("Inside jemalloc") tells the recipe; each module names its sources.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`descriptor`] | how a file that carries it is told, and what gives its memory back |
+//! | [`layout`] | where the fields of its structures lie, by version |
+//! | [`sizes`] | size classes |
+//! | [`reader`] | small reads that touch resident pages only |
+//! | [`blocks`] | the blocks of metadata |
+//! | [`rtree`] | the radix tree that maps pages to extents |
+//! | [`locate`] | finding a jemalloc by the shape of that tree |
+//! | [`extent`] | the description of one extent |
+//! | [`bases`] | who owns which block of metadata |
+//! | [`arenas`] | `arenas[]`, and what each arena tells |
+//! | [`caches`] | the thread caches; [`caches52`] those of 5.2, [`tsd`] where arenas keep no rings |
+//! | [`forgotten`] | the caches of threads that a fork left behind |
+//! | [`walk`] | all extents, in order of address; [`gaps`] what changed meanwhile |
+//! | [`slabs`] | what the bytes of a slab are |
+//! | [`account`] | what the bytes of every extent are |
+//! | [`bins`] | how full the slabs of each size class are |
+//! | [`settings`] | the settings in force |
+//! | [`tell`] | telling what was found, block by block |
+//! | [`survey`] | one look at all of it |
 
-use super::{Descriptor, RELEASE_STACK_BYTES, Release, ReleaseCall};
-use crate::model::AllocatorKind;
-use unbloat_process::Image;
-#[cfg(target_arch = "x86_64")]
-use unbloat_process::remote::Argument;
+pub mod account;
+pub mod arenas;
+pub mod bases;
+pub mod bins;
+pub mod blocks;
+pub mod caches;
+mod caches52;
+pub mod descriptor;
+pub mod extent;
+pub mod forgotten;
+pub mod gaps;
+pub mod layout;
+pub mod locate;
+pub mod reader;
+pub mod rtree;
+pub mod settings;
+pub mod sizes;
+pub mod slabs;
+pub mod survey;
+pub mod tell;
+pub mod tsd;
+pub mod walk;
 
-/// jemalloc's row of the table of allocators.
-pub const DESCRIPTOR: Descriptor = Descriptor {
-    kind: AllocatorKind::Jemalloc,
-    in_libc: false,
-    file_names: &[],
-    symbols: FUNCTIONS,
-    message: Some(b"<jemalloc>: "),
-    version,
-    release: Release::Call(ReleaseCall {
-        functions: FUNCTIONS,
-        // `MALLCTL_ARENAS_ALL` is 4096 (jemalloc 5, include/jemalloc/jemalloc_macros.h.in).
-        #[cfg(target_arch = "x86_64")]
-        arguments: &[
-            Argument::Text("arena.4096.purge"),
-            Argument::Word(0),
-            Argument::Word(0),
-            Argument::Word(0),
-            Argument::Word(0),
-        ],
-        stack_bytes: RELEASE_STACK_BYTES,
-        refuses: older_than_5,
-        reach: "jemalloc purges all arenas; what its threads cache stays",
-    }),
-};
-
-/// `mallctl` with the prefixes that builds give it: none, upstream's default on some systems, and Rust's.
-const FUNCTIONS: &[&str] = &["mallctl", "je_mallctl", "_rjem_mallctl"];
-
-/// `JEMALLOC_VERSION`: `5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c`.
-fn version(image: &Image) -> Option<String> {
-    (2..=9).flat_map(|major| (0..=9).map(move |minor| format!("{major}.{minor}."))).find_map(|start| {
-        let bytes = image.find_bytes(start.as_bytes(), 48)?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (version, rest) = text.split_once('-')?;
-        let commit = rest.split_once("-g")?.1;
-        let hexadecimal = commit.chars().take(12).all(|c| c.is_ascii_hexdigit());
-        (version.len() < 10 && hexadecimal).then(|| version.to_owned())
-    })
-}
-
-/// Refuses a jemalloc that does not know `arena.4096.purge`. `MALLCTL_ARENAS_ALL` came with version 5, and so did muzzy
-/// pages, the name of whose setting is in the library's data (jemalloc 5.0.0, ChangeLog; `src/ctl.c`).
-fn older_than_5(image: &Image) -> Option<&'static str> {
-    const NAME: &[u8] = b"muzzy_decay_ms\0";
-    // Linkers may put constants into the segment of the code.
-    let named = image.elf.segments.iter().filter(|segment| !segment.write).any(|segment| {
-        let at = image.bias.wrapping_add(segment.addresses.start);
-        let bytes = image.file_bytes(at, segment.file_bytes as usize).unwrap_or_default();
-        bytes.windows(NAME.len()).any(|window| window == NAME)
-    });
-    (!named).then_some("its jemalloc is older than version 5, which has no one call that purges all arenas")
-}
+pub use descriptor::DESCRIPTOR;
+pub use locate::{Jemalloc, Search};
+pub use settings::Settings;
+pub use survey::{Context, Survey};
+pub use tell::Listener;

@@ -1,0 +1,52 @@
+//! The thread caches of 5.2: the ring links descriptors that lie inside of each `tcache_t`, and pointers stand below the
+//! end of each stack (5.2.1 `I/tcache_structs.h`, `I/cache_bin.h`).
+
+use super::caches::{Caches, Ground, ThreadCache};
+use super::reader::word_at;
+use super::sizes::{SMALL_CLASSES, SizeClass};
+use unbloat_process::Result;
+
+/// Bytes of a `cache_bin_t`: `low_water`, `ncached`, requests, `avail`.
+const BIN_BYTES: usize = 24;
+/// Bins of large classes, at most (`nhbins` with the largest `lg_tcache_max`).
+const LARGE_BINS: usize = 37;
+/// Pointers that one bin may hold.
+const MAX_BIN: u64 = 4096;
+
+/// Whether a `cache_bin_array_descriptor_t` stands at an address: the ring's link, `bins_small`, `bins_large`, and the
+/// arena behind it. The bins lie around it in the same `tcache_t`.
+pub(super) fn is_cache(ground: &Ground<'_>, address: u64, arena: u64) -> Result<bool> {
+    let Some(bytes) = ground.reader.bytes_now::<48>(address)? else { return Ok(false) };
+    let [small, large, its_arena] = [16, 24, 32].map(|at| word_at(&bytes, at).unwrap_or(0));
+    let around = small < address && address < large && large - small < 4096;
+    Ok(its_arena == arena && around && small.is_multiple_of(8) && large.is_multiple_of(8))
+}
+
+/// Reads the cache whose descriptor is at an address.
+pub(super) fn add(caches: &mut Caches, ground: &Ground<'_>, address: u64, arena: Option<u32>) -> Result<()> {
+    let Some([small, large]) = ground.reader.words(address + 16)? else { return Ok(()) };
+    let range = |start: u64, bins: usize| start..start + (bins * BIN_BYTES) as u64;
+    let mut bins = ground.reader.range(&range(small, SMALL_CLASSES))?;
+    bins.extend(ground.reader.range(&range(large, LARGE_BINS))?);
+    let mut cache = ThreadCache { address, arena, blocks: 0, bytes: 0, largest: None, stack: 0 };
+    let mut stacks = Vec::new();
+    // Behind the last bin in use stands something else.
+    for (class, bin) in (0..).zip(bins.chunks_exact(BIN_BYTES)) {
+        let count = word_at(bin, 0).unwrap_or(0) >> 32;
+        let end = word_at(bin, 16).unwrap_or(0);
+        let Some(class) = SizeClass::new(class) else { break };
+        if end == 0 || !end.is_multiple_of(8) || count > MAX_BIN || ground.maps.find(end).is_none() {
+            break;
+        }
+        if cache.stack == 0 {
+            // The end of the first stack: its class always has room.
+            cache.stack = end - 8;
+        }
+        cache.largest = Some(class);
+        stacks.push((class, end.saturating_sub(8 * count)..end));
+    }
+    stacks.retain(|(_, stack)| !stack.is_empty());
+    caches.hold(ground.reader, &mut cache, stacks)?;
+    caches.list.push(cache);
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The caches of threads that a fork left behind.
+//!
+//! The child of a fork has one thread. jemalloc forgets the caches of all others (`arena_postfork_child`, `src/arena.c`),
+//! but what they held stays allocated: for ever, in every child. Their structures still stand in the memory of threads
+//! that are no more, and name their arena; so that memory is searched for addresses of arenas.
+
+use super::caches::{Caches, Ground};
+use super::reader::Reader;
+use crate::ranges::remaining;
+use std::ops::Range;
+use unbloat_process::{Mapping, Result};
+
+/// Where a `tcache_slow_t` names its arena.
+const ARENA_AT: u64 = 40;
+/// Memory that is searched at most.
+const MAX_SEARCHED_BYTES: u64 = 64 << 20;
+
+/// Reads the caches that no ring has any more. `taken`: sorted, disjoint ranges in which none lies, the heap itself first
+/// of all. 5.2 leaves nothing to be found by.
+///
+/// # Errors
+/// The process is gone.
+pub fn read(ground: &Ground<'_>, known: &Caches, taken: &[Range<u64>]) -> Result<Caches> {
+    let mut forgotten = Caches::default();
+    let mut left = MAX_SEARCHED_BYTES;
+    // A fork keeps no more threads' memory than libc keeps stacks: the search need not be complete to be of use.
+    for mapping in ground.maps.iter().filter(|m| m.is_private_anonymous() && !m.execute) {
+        for range in remaining(&mapping.range(), taken) {
+            search(ground, known, mapping, &range, &mut left, &mut forgotten)?;
+        }
+    }
+    forgotten.settle();
+    Ok(forgotten)
+}
+
+fn search(
+    ground: &Ground<'_>,
+    known: &Caches,
+    mapping: &Mapping,
+    range: &Range<u64>,
+    left: &mut u64,
+    forgotten: &mut Caches,
+) -> Result<()> {
+    for (slot, word) in words_within(ground.reader, range, left)? {
+        let Some(arena) = ground.arenas.at(word) else { continue };
+        let address = slot.saturating_sub(ARENA_AT);
+        let new = known.list.iter().chain(&forgotten.list).all(|cache| cache.address != address);
+        if new && address >= mapping.start && ground.is_cache(address, word)? {
+            forgotten.add(ground, address, Some(arena.index))?;
+        }
+    }
+    Ok(())
+}
+
+/// The words of a range that may be addresses of arenas, as far as `left` bytes reach.
+fn words_within(reader: &Reader<'_>, range: &Range<u64>, left: &mut u64) -> Result<Vec<(u64, u64)>> {
+    let mut words = Vec::new();
+    for piece in reader.pieces(range)? {
+        let Some(rest) = left.checked_sub(piece.end - piece.start) else { break };
+        *left = rest;
+        words.extend(reader.nonzero_words(&piece)?.into_iter().filter(|(_, word)| word % 64 == 0));
+    }
+    Ok(words)
+}

@@ -1,0 +1,117 @@
+//! What lies between the extents that were found, where pages are resident: walked again, a few rounds.
+//!
+//! While the walk went, an extent may have been split (its rest has elements now that were not there when their piece was
+//! read) or grown over its neighbor (whose elements are gone). Memory of others lies between extents, too: it has no
+//! elements, and stays what it is.
+
+use super::extent::Purpose;
+use super::rtree::Leaf;
+use super::walk::{Placed, Unsettled, Walk, resident_within};
+use crate::ranges::{joined, remaining};
+use std::ops::Range;
+use unbloat_process::{PAGE_SIZE, Result};
+
+/// How often the gaps are walked at most.
+const ROUNDS: usize = 6;
+/// How many extents before a gap may have grown over it.
+const NEIGHBORS: usize = 8;
+
+impl Walk<'_> {
+    /// Walks the gaps until nothing more is found. `others`: memory that is known to be somebody else's.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn gaps(&mut self, leaves: &[Leaf], others: &[Range<u64>]) -> Result<()> {
+        for _ in 0..ROUNDS {
+            self.extents.sort_by_key(|placed| placed.extent.base);
+            self.unsettled.clear();
+            let before = self.extents.len();
+            for gap in self.resident_gaps(others)? {
+                let found = self.extents.len();
+                self.gap(leaves, &gap)?;
+                if self.extents.len() == found {
+                    self.grown_over(leaves, &gap, before)?;
+                }
+            }
+            if self.extents.len() == before {
+                break;
+            }
+        }
+        self.extents.sort_by_key(|placed| placed.extent.base);
+        Ok(())
+    }
+
+    /// The gaps between extents, in the areas that have any, in which pages are resident.
+    fn resident_gaps(&self, others: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
+        let extents = self.extents.iter().map(|placed| placed.extent.range());
+        let blocks = self.blocks.iter().map(super::blocks::Block::range);
+        let covered = joined(extents.chain(blocks).chain(others.iter().cloned()).collect());
+        let mut gaps = Vec::new();
+        for area in self.areas {
+            let first = self.extents.partition_point(|placed| placed.extent.base < area.start);
+            if self.extents.get(first).is_none_or(|placed| placed.extent.base >= area.end) {
+                continue;
+            }
+            for gap in remaining(area, &covered) {
+                if resident_within(self.reader.memory(), std::slice::from_ref(&gap), &gap)? > 0 {
+                    gaps.push(gap);
+                }
+            }
+        }
+        Ok(gaps)
+    }
+
+    /// Walks what the leaves say now of the pages of a gap.
+    fn gap(&mut self, leaves: &[Leaf], gap: &Range<u64>) -> Result<()> {
+        let rtree = self.jemalloc.rtree;
+        let pages = gap.start / PAGE_SIZE..gap.end / PAGE_SIZE;
+        let mut next_page = pages.start;
+        let first = leaves.partition_point(|leaf| leaf.pages(rtree).end <= pages.start);
+        for leaf in leaves[first..].iter().take_while(|leaf| leaf.first_page < pages.end) {
+            let part = leaf.pages(rtree).start.max(pages.start)..leaf.pages(rtree).end.min(pages.end);
+            let elements = leaf.element_of(part.start, rtree)..leaf.element_of(part.end, rtree);
+            for piece in self.reader.pieces(&elements)? {
+                next_page = self.piece(leaf, &piece, next_page, pages.end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what an extent before a gap has grown by since it was read. What it had before stays what it was.
+    fn grown_over(&mut self, leaves: &[Leaf], gap: &Range<u64>, known: usize) -> Result<()> {
+        let before = self.extents[..known].partition_point(|placed| placed.extent.base < gap.start);
+        for i in (before.saturating_sub(NEIGHBORS)..before).rev() {
+            let Some(Placed { extent: old, .. }) = self.extents.get(i) else { continue };
+            let (base, page) = (old.base, old.base / PAGE_SIZE);
+            let leaf = leaves.iter().find(|leaf| leaf.pages(self.jemalloc.rtree).contains(&page));
+            let Some(leaf) = leaf else { continue };
+            let Some(element) = self.element(leaf, page)? else { continue };
+            let Some(mut now) = self.describe(&element)? else { continue };
+            let slab = matches!(now.purpose, Purpose::Slab(_));
+            if now.base != base || now.end() <= gap.start || slab {
+                continue;
+            }
+            now.bytes = now.end().min(gap.end) - gap.start;
+            now.base = gap.start;
+            let from = self.extents.len();
+            self.place(vec![now], u64::MAX)?;
+            for placed in &mut self.extents[from..] {
+                placed.cut = placed.extent.purpose != Purpose::Free;
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Ranges with resident pages of which it could not be settled what they are: from each unsettled place up to the next
+    /// extent, and the extents that were cut while in use.
+    pub fn unsettled_ranges(&self) -> Vec<Range<u64>> {
+        let from = |&Unsettled { address }: &Unsettled| {
+            let next = self.extents.partition_point(|placed| placed.extent.end() <= address);
+            let area = self.areas.iter().find(|area| area.contains(&address))?;
+            let end = self.extents.get(next).map_or(area.end, |placed| placed.extent.base.min(area.end));
+            (address < end).then_some(address..end)
+        };
+        joined(self.unsettled.iter().filter_map(from).collect())
+    }
+}

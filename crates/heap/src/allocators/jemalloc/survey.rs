@@ -1,0 +1,347 @@
+//! One look at everything that a jemalloc manages: arenas, caches, all extents, each resident byte's use.
+
+use super::account::{Contents, Holder, Knowledge, Tally};
+use super::arenas::{ArenaFacts, Arenas};
+use super::bases::{self, Base};
+use super::bins::{self, Bins};
+use super::blocks::{Block, Blocks};
+use super::caches::{Caches, Ground, ThreadCache};
+use super::extent::{Purpose, State};
+use super::locate::Jemalloc;
+use super::reader::Reader;
+use super::rtree::leaves;
+use super::settings::Settings;
+use super::tell::Listener;
+use super::walk::{Placed, Walk, resident_within};
+use super::{forgotten, tsd};
+use crate::ranges::joined;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use unbloat_process::{Mapping, Maps, Memory, Result, Thread};
+
+/// What a look is told beforehand.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The process's mappings.
+    pub maps: &'a Maps,
+    /// Its threads.
+    pub threads: &'a [Thread],
+    /// Sorted, disjoint ranges that somebody else accounts for: Ruby's heap pages.
+    pub claims: &'a [Range<u64>],
+}
+
+/// One arena as it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SurveyedArena {
+    /// What its `arena_t` says, if that was found.
+    pub facts: Option<ArenaFacts>,
+    /// Its resident bytes, those of its metadata included.
+    pub tally: Tally,
+    /// Its bytes by what jemalloc counts.
+    pub counts: Counts,
+}
+
+/// Bytes as jemalloc counts them, resident or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Extents in use.
+    pub extents: u64,
+    /// Of them, slabs.
+    pub slabs: u64,
+    /// Blocks in use and in caches (`stats.allocated`).
+    pub allocated: u64,
+    /// Of them, in thread caches.
+    pub cached: u64,
+    /// Of them, jemalloc's own (`internal`).
+    pub internal: u64,
+    /// Pages of extents in use (`stats.active`).
+    pub active: u64,
+    /// Freed pages.
+    pub dirty: u64,
+    /// Freed pages that the kernel may take.
+    pub muzzy: u64,
+    /// Address space without pages.
+    pub retained: u64,
+    /// Metadata that was handed out (`base`).
+    pub base: u64,
+    /// Metadata on pages that were ever touched, as jemalloc believes.
+    pub base_resident: u64,
+}
+
+/// The blocks that the caches of threads held which a fork left behind: allocated for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Forgotten {
+    /// Threads.
+    pub threads: u64,
+    /// Blocks that are still allocated.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a jemalloc was found to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// By index.
+    pub arenas: BTreeMap<u32, SurveyedArena>,
+    /// The settings in force.
+    pub settings: Settings,
+    /// Slabs by arena and size class.
+    pub bins: Bins,
+    /// The caches of the threads.
+    pub caches: Caches,
+    /// What a fork left behind.
+    pub forgotten: Forgotten,
+    /// The caches of threads that a fork left behind.
+    pub(super) forgotten_caches: Caches,
+    /// All extents, in order of address.
+    pub extents: Vec<Placed>,
+    /// Resident bytes of metadata.
+    pub metadata_bytes: u64,
+    /// All memory that it has, sorted and disjoint; what is unsettled included.
+    pub ranges: Vec<Range<u64>>,
+    /// Extents that were read more than once.
+    pub rereadings: u64,
+    /// Bytes behind each large object.
+    pad: u64,
+    /// Resident bytes of ranges that could not be settled.
+    unsettled_bytes: u64,
+    /// Addresses inside of jemalloc's own blocks, sorted.
+    own: Vec<u64>,
+}
+
+impl Survey {
+    /// Looks at a jemalloc.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn take(
+        jemalloc: &Jemalloc,
+        blocks: &Blocks,
+        memory: &dyn Memory,
+        context: Context<'_>,
+    ) -> Result<Self> {
+        let reader = Reader::new(memory);
+        let mut words = Vec::new();
+        for data in &jemalloc.image.writable {
+            words.extend(reader.nonzero_words(data)?);
+        }
+        let bases = bases::find(&reader, blocks, &words)?;
+        let arenas = Arenas::find(&reader, &words, &bases, blocks, jemalloc.extents)?;
+        let ground =
+            Ground { reader: &reader, maps: context.maps, blocks, arenas: &arenas, layout: jemalloc.extents };
+        let mut caches = Caches::read(&ground)?;
+        if caches.list.is_empty() && jemalloc.extents.leaf_has_state {
+            caches = tsd::read(&ground, &words)?;
+        }
+        let areas = areas(context.maps);
+        let leaves = leaves(&reader, blocks, jemalloc.rtree, jemalloc.root)?;
+        let mut walk = Walk {
+            jemalloc,
+            reader: &reader,
+            blocks,
+            areas: &areas,
+            extents: Vec::new(),
+            unsettled: Vec::new(),
+            rereadings: 0,
+        };
+        walk.all(&leaves)?;
+        walk.gaps(&leaves, context.claims)?;
+        let unsettled = walk.unsettled_ranges();
+        let (extents, rereadings) = (walk.extents, walk.rereadings);
+        let metadata = metadata(&bases, blocks);
+        let mut ranges: Vec<_> = extents.iter().map(|placed| placed.extent.range()).collect();
+        ranges.extend(metadata.iter().map(Block::range));
+        ranges.extend(unsettled.iter().cloned());
+        let ranges = joined(ranges);
+        let taken = joined(ranges.iter().chain(context.claims).cloned().collect());
+        let forgotten_caches = forgotten::read(&ground, &caches, &taken)?;
+        let sum = |ranges: &mut dyn Iterator<Item = Range<u64>>| -> Result<u64> {
+            ranges.map(|range| resident_within(memory, std::slice::from_ref(&range), &range)).sum()
+        };
+        let mut survey = Survey {
+            arenas: BTreeMap::new(),
+            settings: Settings::of(&arenas, &caches, context.threads),
+            bins: Bins::new(),
+            own: own(&caches, &forgotten_caches),
+            caches,
+            forgotten: Forgotten::default(),
+            forgotten_caches,
+            metadata_bytes: sum(&mut metadata.iter().map(Block::range))?,
+            unsettled_bytes: sum(&mut unsettled.iter().cloned())?,
+            ranges,
+            rereadings,
+            pad: jemalloc.pad,
+            extents,
+        };
+        survey.count(arenas, &bases);
+        Ok(survey)
+    }
+
+    /// Resident bytes of everything.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut total =
+            Tally { overhead: self.metadata_bytes, unsettled: self.unsettled_bytes, ..Tally::default() };
+        self.arenas.values().for_each(|arena| total += arena.tally);
+        total
+    }
+
+    /// The bytes of all arenas as jemalloc counts them.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut total = Counts::default();
+        for arena in self.arenas.values() {
+            let counts = arena.counts;
+            total.extents += counts.extents;
+            total.slabs += counts.slabs;
+            total.allocated += counts.allocated;
+            total.cached += counts.cached;
+            total.internal += counts.internal;
+            total.active += counts.active;
+            total.dirty += counts.dirty;
+            total.muzzy += counts.muzzy;
+            total.retained += counts.retained;
+            total.base += counts.base;
+            total.base_resident += counts.base_resident;
+        }
+        total
+    }
+
+    /// Tells everything that was found, in order of address. What is unsettled is not among it.
+    pub fn tell(&self, listener: &mut dyn Listener) {
+        let knowledge = self.knowledge();
+        for placed in &self.extents {
+            knowledge.tell(placed, &knowledge.contents(placed), listener);
+        }
+    }
+
+    /// The block that the program holds whose usable memory an address lies in.
+    #[must_use]
+    pub fn block_at(&self, address: u64) -> Option<Range<u64>> {
+        let after = self.extents.partition_point(|placed| placed.extent.base <= address);
+        let placed =
+            self.extents.get(after.checked_sub(1)?).filter(|p| address < p.extent.end() && !p.cut)?;
+        let extent = &placed.extent;
+        match (self.knowledge().contents(placed), &extent.purpose) {
+            (Contents::Regions(marks), Purpose::Slab(slab)) => {
+                let region = (address - extent.base) / slab.region_bytes;
+                let taken = [&marks.free, &marks.cached, &marks.own].iter().any(|m| m.contains(region));
+                let start = extent.base + region * slab.region_bytes;
+                (region < slab.regions && !taken).then_some(start..start + slab.region_bytes)
+            }
+            (Contents::Object(Holder::Program), _) => {
+                let start = extent.base + extent.offset;
+                let usable = start..start + extent.usable_bytes(self.pad);
+                usable.contains(&address).then_some(usable)
+            }
+            _ => None,
+        }
+    }
+
+    fn knowledge(&self) -> Knowledge<'_> {
+        Knowledge { cached: &self.caches, forgotten: &self.forgotten_caches, own: &self.own, pad: self.pad }
+    }
+
+    /// Adds up what was found.
+    fn count(&mut self, arenas: Arenas, bases: &BTreeMap<u32, Base>) {
+        let mut rows: BTreeMap<u32, SurveyedArena> = BTreeMap::new();
+        let mut bins = Bins::new();
+        let mut lost = Forgotten { threads: self.forgotten_caches.list.len() as u64, ..Forgotten::default() };
+        for facts in arenas.list {
+            let row = rows.entry(facts.index).or_default();
+            row.facts = Some(facts);
+        }
+        for (index, base) in bases {
+            let counts = &mut rows.entry(*index).or_default().counts;
+            counts.base = base.counters.map_or(0, |counters| counters.allocated);
+            counts.base_resident = base.counters.map_or(0, |counters| counters.resident);
+        }
+        let knowledge = self.knowledge();
+        for placed in &self.extents {
+            let contents = knowledge.contents(placed);
+            let row = rows.entry(placed.extent.arena).or_default();
+            row.tally += knowledge.tally(placed, &contents);
+            row.counts.add(placed, &contents, self.pad);
+            lost.add(placed, &contents, self.pad);
+            bins::add(&mut bins, &knowledge, placed, &contents);
+        }
+        (self.arenas, self.bins, self.forgotten) = (rows, bins, lost);
+    }
+}
+
+impl Counts {
+    /// Adds an extent.
+    fn add(&mut self, placed: &Placed, contents: &Contents, pad: u64) {
+        let extent = &placed.extent;
+        match extent.state {
+            State::Dirty => self.dirty += extent.bytes,
+            State::Muzzy => self.muzzy += extent.bytes,
+            State::Retained => self.retained += extent.bytes,
+            State::Transition | State::Merging => {}
+            State::Active => {
+                self.extents += 1;
+                self.active += extent.bytes;
+            }
+        }
+        match (contents, &extent.purpose) {
+            _ if placed.cut => {}
+            (Contents::Regions(marks), Purpose::Slab(slab)) => {
+                self.slabs += 1;
+                self.allocated += (slab.regions - slab.free_regions()) * slab.region_bytes;
+                self.cached += marks.cached.len() * slab.region_bytes;
+                self.internal += marks.own.len() * slab.region_bytes;
+            }
+            (Contents::Object(holder), _) => {
+                let bytes = extent.usable_bytes(pad);
+                self.allocated += bytes;
+                match holder {
+                    Holder::Cache | Holder::ForgottenCache => self.cached += bytes,
+                    Holder::Itself => self.internal += bytes,
+                    Holder::Program => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Forgotten {
+    fn add(&mut self, placed: &Placed, contents: &Contents, pad: u64) {
+        let (blocks, bytes) = match (contents, &placed.extent.purpose) {
+            (Contents::Regions(marks), Purpose::Slab(slab)) => {
+                (marks.forgotten.len(), marks.forgotten.len() * slab.region_bytes)
+            }
+            (Contents::Object(Holder::ForgottenCache), _) => (1, placed.extent.usable_bytes(pad)),
+            _ => (0, 0),
+        };
+        self.blocks += blocks;
+        self.bytes += bytes;
+    }
+}
+
+/// Where the pages of a heap can be: private anonymous memory, adjacent mappings joined.
+fn areas(maps: &Maps) -> Vec<Range<u64>> {
+    joined(maps.iter().filter(|m| m.is_private_anonymous()).map(Mapping::range).collect())
+}
+
+/// The blocks of metadata of these bases; all there are if no base was found.
+fn metadata(bases: &BTreeMap<u32, Base>, blocks: &Blocks) -> Vec<Block> {
+    let mut metadata: Vec<Block> = bases.values().flat_map(|base| base.chain.clone()).collect();
+    if metadata.is_empty() {
+        metadata.extend(blocks.iter());
+    }
+    metadata.sort_unstable_by_key(|block| block.start);
+    metadata.dedup();
+    metadata
+}
+
+/// Addresses inside of the memory that the caches' stacks take.
+fn own(caches: &Caches, forgotten: &Caches) -> Vec<u64> {
+    let stack = |cache: &ThreadCache| cache.stack;
+    let mut own: Vec<u64> =
+        caches.list.iter().chain(&forgotten.list).map(stack).filter(|&at| at != 0).collect();
+    own.sort_unstable();
+    own.dedup();
+    own
+}
