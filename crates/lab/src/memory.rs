@@ -1,9 +1,9 @@
-//! The memory and CPU of a server's tree during a run: sampled on a schedule without drift, written to the recording.
+//! Samples the memory and CPU of a server's tree during a run, on a schedule without drift, into the recording of the
+//! experiment.
 //!
-//! What the kernel says of a process is read by `unbloat_process`, here and in `unbloat_record`. The sampler around it is
-//! another because the need is: a recorder may miss no birth and no end and accounts for every second of CPU, while a run
-//! needs the proportional size of a few long-lived servers at one moment, the same way for every variant, in a file that the
-//! experiment owns.
+//! The readings are those of `unbloat record` (`unbloat_record::sampler`, `census`). What is around them is different,
+//! because the need is: a recorder must not miss a birth or an end, while a run needs the proportional size of a few
+//! long-lived servers at one moment, the same way for every variant.
 
 use crate::software::software;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use unbloat_process::status::command;
 use unbloat_process::tree::Tree;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
 use unbloat_process::{Pid, Rollup};
-use unbloat_recording::{CategoryBytes, NewProcess, ProcessId, RunId, Sample};
+use unbloat_recording::{NewProcess, ProcessId, RunId};
 use unbloat_store::Writer;
 
 /// Share of one core that sampling may take: half of the 1 % of a machine with two cores that the harness may.
@@ -44,7 +44,9 @@ impl Sampler {
         let writer = Writer::join(path)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let mut tree = TreeSamples { writer, run, members: Members::of(root), known: BTreeMap::new() };
+        let sampler = unbloat_record::sampler::Sampler::new(ProcFs::default());
+        let mut tree =
+            TreeSamples { writer, run, members: Members::of(root), sampler, known: BTreeMap::new() };
         let thread = std::thread::spawn(move || {
             let (mut peak, mut next) = (0, Instant::now());
             while !stopped.load(Ordering::Relaxed) {
@@ -85,10 +87,12 @@ impl Drop for Sampler {
     }
 }
 
+/// The processes of one run, and their sampler.
 struct TreeSamples {
     writer: Writer,
     run: RunId,
     members: Members,
+    sampler: unbloat_record::sampler::Sampler,
     known: BTreeMap<Pid, ProcessId>,
 }
 
@@ -115,41 +119,36 @@ impl Members {
 impl TreeSamples {
     /// One look at the tree; its PSS in bytes.
     fn sample(&mut self) -> Result<u64, unbloat_store::Error> {
-        let readings = read(self.members.now());
         let now = self.writer.elapsed_ns();
-        let TreeSamples { writer, run, known, .. } = self;
-        writer.batch(|batch| {
-            for (pid, memory) in &readings {
-                let cpu = Cpu::of(*pid);
-                let process = match known.get(pid) {
-                    Some(&process) => process,
-                    None => {
-                        let process = batch.process(&NewProcess {
-                            run: Some(*run),
-                            pid: pid.0,
-                            command: command(*pid).unwrap_or_default(),
-                            first_seen_ns: now,
-                            ..NewProcess::default()
-                        })?;
-                        known.insert(*pid, process);
-                        process
-                    }
-                };
-                batch.sample(&Sample {
-                    time_ns: now,
-                    process,
-                    rss_bytes: Some(memory.rss_bytes),
-                    pss_bytes: Some(memory.pss_bytes),
-                    uss_bytes: Some(memory.uss_bytes),
-                    swap_bytes: Some(memory.swap_bytes),
-                    user_s: cpu.map(|cpu| cpu.user_s),
-                    system_s: cpu.map(|cpu| cpu.system_s),
-                    ..Sample::default()
-                })?;
-            }
-            Ok(())
-        })?;
-        Ok(readings.iter().map(|(_, memory)| memory.pss_bytes).sum())
+        let processes = self.processes(now)?;
+        let sweep = self.sampler.sweep(&processes, now, true);
+        self.writer.batch(|batch| sweep.samples.iter().try_for_each(|sample| batch.sample(sample)))?;
+        Ok(sweep.pss_bytes())
+    }
+
+    /// The members of the tree with their rows; who is new gets one.
+    fn processes(&mut self, now: i64) -> Result<Vec<(ProcessId, Pid)>, unbloat_store::Error> {
+        let pids = self.members.now().to_vec();
+        let (run, known) = (self.run, &mut self.known);
+        if pids.iter().any(|pid| !known.contains_key(pid)) {
+            self.writer.batch(|batch| {
+                for &pid in pids.iter().filter(|pid| !known.contains_key(pid)).collect::<Vec<_>>() {
+                    known.insert(pid, batch.process(&newcomer(run, pid, now))?);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(pids.into_iter().filter_map(|pid| Some((*known.get(&pid)?, pid))).collect())
+    }
+}
+
+fn newcomer(run: RunId, pid: Pid, first_seen_ns: i64) -> NewProcess {
+    NewProcess {
+        run: Some(run),
+        pid: pid.0,
+        command: command(pid).unwrap_or_default(),
+        first_seen_ns,
+        ..NewProcess::default()
     }
 }
 
@@ -174,31 +173,17 @@ pub fn tree_pss(root: Pid) -> u64 {
     read(&members(root)).iter().map(|(_, memory)| memory.pss_bytes).sum()
 }
 
-/// CPU of one process so far, in seconds.
-#[derive(Debug, Clone, Copy)]
-struct Cpu {
-    user_s: f64,
-    system_s: f64,
-    /// Of its children that it has waited for, and theirs.
-    children_s: f64,
-}
-
-impl Cpu {
-    fn of(pid: Pid) -> Option<Self> {
-        let stat = ProcFs::default().stat(pid).ok()?;
-        let seconds = |ticks: u64| ticks as f64 / ticks_per_second();
-        Some(Cpu {
-            user_s: seconds(stat.user_ticks),
-            system_s: seconds(stat.system_ticks),
-            children_s: seconds(stat.children_user_ticks + stat.children_system_ticks),
-        })
-    }
-}
-
 /// CPU of a tree so far, in seconds, with what its processes have waited for.
 #[must_use]
 pub fn tree_cpu_s(root: Pid) -> f64 {
-    members(root).into_iter().filter_map(Cpu::of).map(|cpu| cpu.user_s + cpu.system_s + cpu.children_s).sum()
+    members(root).into_iter().filter_map(cpu_s).sum()
+}
+
+/// CPU of one process so far and of the children that it has waited for, in seconds.
+fn cpu_s(pid: Pid) -> Option<f64> {
+    let stat = ProcFs::default().stat(pid).ok()?;
+    let ticks = [stat.user_ticks, stat.system_ticks, stat.children_user_ticks, stat.children_system_ticks];
+    Some(ticks.into_iter().map(|ticks| ticks as f64).sum::<f64>() / ticks_per_second())
 }
 
 /// The census of each process of a tree now, written to the recording as those of `run`; the tree's bloat and floor in bytes, both
@@ -220,17 +205,8 @@ pub fn census(path: &Path, run: RunId, root: Pid) -> Result<Census, unbloat_stor
     writer.batch(|batch| {
         for report in &inspection.processes {
             let Some(&process) = known.get(&report.pid.0) else { continue };
-            for (category, bytes) in report.census.iter() {
-                let proportional_bytes = report.proportional.as_ref().map(|census| census.bytes(category));
-                let category = category.name();
-                batch.census(&CategoryBytes {
-                    time_ns: now,
-                    process,
-                    category,
-                    bytes,
-                    proportional_bytes,
-                })?;
-            }
+            let rows = unbloat_record::census::rows(process, now, report);
+            rows.iter().try_for_each(|row| batch.census(row))?;
         }
         Ok(())
     })?;

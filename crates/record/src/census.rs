@@ -1,11 +1,13 @@
-//! The census lane: what each process's memory is made of, and what the runtime library in it says of itself.
+//! The census of recordings and experiments: what each process's memory is made of, and what the runtime library in it
+//! says of itself.
 
-use crate::deep::{Done, Job};
 use crate::evidence;
 use crate::ops::Op;
+use crate::reading::{Reading, Request};
+use std::collections::BTreeMap;
 use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
-use unbloat_heap::model::{Allocator, NoteCode, ProcessReport};
+use unbloat_heap::model::{Allocator, Category, NoteCode, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
 use unbloat_recording::{CategoryBytes, Counter, ProcessId};
 
@@ -22,47 +24,54 @@ const STATUS: [(&str, Word); 9] = [
     ("requested_trims", Word::RequestedTrims),
 ];
 
-/// Takes the census of all processes of a job. Nothing is stopped and nothing runs in them.
-pub(crate) fn take(job: &Job, done: &mut Done) {
+/// Takes the census of all processes. Nothing is stopped and nothing runs in them.
+pub(crate) fn take(request: &Request, reading: &mut Reading) {
     let (mut rows, mut counters) = (Vec::new(), Vec::new());
     // Also of one process alone: it shares its libraries with others, and the curve above the census is PSS.
     let options = inspect::Options { proportional: true, ..inspect::Options::default() };
-    for &(id, pid) in &job.processes {
+    for &(id, pid) in &request.processes {
         let report = match inspect::inspect(pid, &options) {
             Ok(report) => report,
             Err(Error::Gone { .. }) => continue,
             Err(error) => {
-                done.ops.push(Op::Note(id, error.to_string()));
+                reading.ops.push(Op::Note(id, error.to_string()));
                 continue;
             }
         };
         // What may not be read is recorded as such, with the reason.
         let refusals = report.notes.iter().filter(|note| note.code == NoteCode::NotPermitted);
-        done.ops.extend(refusals.map(|note| Op::Note(id, note.text.clone())));
-        done.inspected += 1;
-        rows.extend(census(id, done, &report));
-        counters.extend(ruby(id, done.time_ns, &report));
-        counters.extend(page(id, done.time_ns, pid));
-        done.ops.extend(runs(pid, &report).map(|text| Op::Runtime(id, text)));
+        reading.ops.extend(refusals.map(|note| Op::Note(id, note.text.clone())));
+        reading.inspected += 1;
+        let of_process = self::rows(id, reading.time_ns, &report);
+        add(&mut reading.census, &of_process);
+        rows.extend(of_process);
+        counters.extend(ruby(id, reading.time_ns, &report));
+        counters.extend(page(id, reading.time_ns, pid));
+        reading.ops.extend(runs(pid, &report).map(|text| Op::Runtime(id, text)));
     }
-    done.ops.push(Op::Census(rows));
-    done.ops.push(Op::Counters(counters));
+    reading.ops.push(Op::Census(rows));
+    reading.ops.push(Op::Counters(counters));
 }
 
-fn census(process: ProcessId, done: &mut Done, report: &ProcessReport) -> Vec<CategoryBytes> {
+/// The rows of one process.
+#[must_use]
+pub fn rows(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Vec<CategoryBytes> {
     let proportional = report.proportional.as_ref();
-    let row = |(category, bytes): (unbloat_heap::model::Category, u64)| CategoryBytes {
-        time_ns: done.time_ns,
+    let row = |(category, bytes): (Category, u64)| CategoryBytes {
+        time_ns,
         process,
         category: category.name(),
         bytes,
         proportional_bytes: proportional.map(|census| census.bytes(category)),
     };
-    let rows: Vec<_> = report.census.iter().map(row).collect();
-    for row in &rows {
-        *done.census.entry(row.category.clone()).or_default() += row.proportional_bytes.unwrap_or(row.bytes);
+    report.census.iter().map(row).collect()
+}
+
+fn add(sums: &mut BTreeMap<String, u64>, rows: &[CategoryBytes]) {
+    for row in rows {
+        let sum = sums.entry(row.category.clone()).or_default();
+        *sum = sum.saturating_add(row.proportional_bytes.unwrap_or(row.bytes));
     }
-    rows
 }
 
 fn ruby(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Vec<Counter> {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! schedule says it is due ─► births: who came, who went ─► tree: one read of /proc/PID/stat each ─► ops ─► writer thread
-//!                         └► budget allows? ─► deep thread: smaps_rollup or census of each ───────► ops ─┘
+//!                         └► budget allows? ─► reading thread: smaps_rollup or census of each ───────► ops ─┘
 //! ```
 //!
 //! | module | concept |
@@ -19,23 +19,26 @@
 //! | `births` | learning who is born into it and who ends |
 //! | `tree` | the members, their samples and accounts |
 //! | [`evidence`] | what a process shows of the policy that it was started with |
-//! | `deep` | PSS and the census, on a thread of their own |
+//! | [`sampler`] | memory and CPU of several processes at one moment |
+//! | [`census`] | what their memory is made of |
+//! | `reading` | PSS and the census, on a thread of their own |
 //! | `ops` | what is to be written, and the thread that writes it |
 //! | [`progress`] | the state, for whoever watches |
 //! | [`provenance`] | where the figures come from |
 
 mod births;
 pub mod budget;
-mod census;
+pub mod census;
 mod clock;
 mod cpu;
-mod deep;
 pub mod error;
 pub mod evidence;
 mod family;
 mod ops;
 pub mod progress;
 pub mod provenance;
+mod reading;
+pub mod sampler;
 pub mod schedule;
 pub mod session;
 mod tree;

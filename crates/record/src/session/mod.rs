@@ -15,9 +15,9 @@ mod supervision;
 use crate::births::Births;
 use crate::budget::Work;
 use crate::clock::{Moment, WallClock};
-use crate::deep::{Deep, Done};
 use crate::ops::{Op, Out};
 use crate::progress::Progress;
+use crate::reading::{Reading, ReadingThread};
 use crate::schedule::Schedule;
 use crate::tree::Tree;
 use crate::{Error, Result, provenance};
@@ -113,7 +113,7 @@ impl Session {
         Ok(Session {
             out: Out::start(writer, options.max_bytes).map_err(Error::Start)?,
             tree: Tree::new(proc.clone(), births, first, keeper_pid, started_ns),
-            readings: Readings::new(Deep::start(proc, started_ns).map_err(Error::Start)?, options),
+            readings: Readings::new(ReadingThread::start(proc, started_ns).map_err(Error::Start)?, options),
             supervision,
             schedule: Schedule::new(now, options.interval),
             started: now,
@@ -210,13 +210,13 @@ impl Session {
         }
     }
 
-    fn take_in(&mut self, done: Done) {
-        self.own_cost.add(&done);
-        match done.work {
-            Work::Pss => self.progress.pss(done.time_ns, &done.pss),
-            Work::Census => self.progress.census(done.census),
+    fn take_in(&mut self, reading: Reading) {
+        self.own_cost.add(&reading);
+        match reading.work {
+            Work::Pss => self.progress.pss(reading.time_ns, &reading.pss),
+            Work::Census => self.progress.census(reading.census),
         }
-        self.pending.extend(done.ops);
+        self.pending.extend(reading.ops);
     }
 
     fn keep_house(&mut self) {

@@ -2,7 +2,7 @@
 
 use crate::budget::Work;
 use crate::cpu;
-use crate::deep::Done;
+use crate::reading::Reading;
 use crate::schedule::Schedule;
 use crate::tree::Tree;
 use unbloat_process::Pid;
@@ -22,15 +22,15 @@ impl OwnCost {
         OwnCost { sum: Cost::default(), cpu_before_s: cpu::of_process() }
     }
 
-    pub(super) fn add(&mut self, done: &Done) {
-        match done.work {
+    pub(super) fn add(&mut self, reading: &Reading) {
+        match reading.work {
             Work::Pss => {
                 self.sum.pss_sweeps += 1;
-                self.sum.pss_held_s += done.held_s;
+                self.sum.pss_held_s += reading.held_s;
             }
             Work::Census => {
-                self.sum.censuses += u64::from(done.inspected > 0);
-                self.sum.census_s += done.cpu_s;
+                self.sum.censuses += u64::from(reading.inspected > 0);
+                self.sum.census_s += reading.cpu_s;
             }
         }
     }

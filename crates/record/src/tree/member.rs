@@ -1,6 +1,7 @@
 //! A process of the tree.
 
 use crate::ops::Op;
+use crate::sampler::sample;
 use unbloat_process::Pid;
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::Watched;
@@ -47,20 +48,5 @@ impl Member {
         self.samples += 1;
         self.peak_rss_bytes = self.peak_rss_bytes.max(stat.rss_bytes);
         sample(self.id, time_ns, stat, ticks_per_second)
-    }
-}
-
-/// A sample from what `stat` says.
-pub(crate) fn sample(process: ProcessId, time_ns: i64, stat: &Stat, ticks_per_second: f64) -> Sample {
-    Sample {
-        time_ns,
-        process,
-        rss_bytes: Some(stat.rss_bytes),
-        minor_faults: Some(stat.minor_faults),
-        major_faults: Some(stat.major_faults),
-        user_s: Some(stat.user_ticks as f64 / ticks_per_second),
-        system_s: Some(stat.system_ticks as f64 / ticks_per_second),
-        threads: Some(stat.threads),
-        ..Sample::default()
     }
 }

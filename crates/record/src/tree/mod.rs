@@ -11,7 +11,7 @@ use crate::births::Births;
 use crate::family::Change;
 use crate::ops::Op;
 use accounts::{Early, Ending};
-pub(crate) use member::{Member, sample};
+pub(crate) use member::Member;
 use std::collections::BTreeMap;
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
