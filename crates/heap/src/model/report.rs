@@ -96,16 +96,7 @@ pub struct Finding {
     /// The sentence, or the few that belong together.
     pub text: String,
     /// What to do, the first being the one to try first; empty when there is nothing to do.
-    pub actions: Vec<Action>,
+    pub actions: Vec<super::Action>,
     /// Bytes that the first action would gain, if that can be told.
     pub gain_bytes: Option<u64>,
-}
-
-/// A line to put somewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Action {
-    /// Where it goes: `shell`, `Dockerfile`, `config/puma.rb`, …
-    pub place: &'static str,
-    /// The line, to be copied as it stands.
-    pub line: String,
 }

@@ -80,7 +80,7 @@ fn summary(report: &ProcessReport) -> Finding {
             "What the {} resident are used for cannot be told: we may not read the process.",
             Iec(hidden)
         );
-        return finding("not-readable", text, vec![advice::with_the_right(report.pid)], None);
+        return finding("not-readable", text, vec![Action::InspectAsRoot(report.pid)], None);
     }
     let live = census.live();
     let total = Iec(report.rss_bytes);
@@ -131,7 +131,7 @@ fn runtime(report: &ProcessReport) -> Option<Finding> {
     let mut text = format!("The process runs under unbloat run with the policy {}: {done}.", runtime.policy);
     let problem = runtime.problem.as_ref();
     problem.iter().for_each(|problem| text.push_str(&format!(" It does not work as it should: {problem}.")));
-    let actions = problem.map(|_| advice::status(report.pid)).into_iter().collect();
+    let actions = problem.map(|_| Action::Status(report.pid)).into_iter().collect();
     Some(finding("runtime", text, actions, None))
 }
 
@@ -142,7 +142,7 @@ fn trimmable(report: &ProcessReport) -> Option<Weighed> {
             "{} would come back at once: freed memory in whole pages, which the allocator keeps for later.",
             Iec(bytes)
         );
-        Weighed { bytes, finding: finding("trimmable", text, vec![advice::trim(report.pid)], Some(bytes)) }
+        Weighed { bytes, finding: finding("trimmable", text, vec![Action::Trim(report.pid)], Some(bytes)) }
     })
 }
 
@@ -164,7 +164,7 @@ fn stranded(report: &ProcessReport) -> Option<Weighed> {
         );
         let actions = match &report.runtime {
             Some(runtime) => advice::other_policy(runtime, report.pid, &report.command),
-            None if few => advice::other_allocator(),
+            None if few => advice::other_allocator(&report.command),
             None => advice::fewer_arenas(&report.command),
         };
         Weighed { bytes, finding: finding("stranded", text, actions, None) }
@@ -234,7 +234,7 @@ fn other_allocator(report: &ProcessReport) -> Option<Weighed> {
         let (text, actions) = match allocator.kind {
             AllocatorKind::Jemalloc | AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc => (
                 format!("{name} holds {}. What it has free inside can be asked back.", Iec(bytes)),
-                vec![advice::trim(report.pid)],
+                vec![Action::Trim(report.pid)],
             ),
             _ => (format!("An allocator that is not known holds {}.", Iec(bytes)), vec![]),
         };
@@ -251,7 +251,7 @@ fn live(report: &ProcessReport) -> Option<Finding> {
             Iec(live),
             largest_owners(ruby)
         );
-        finding("live", text, vec![advice::watch(report.pid)], None)
+        finding("live", text, vec![Action::Watch(report.pid)], None)
     })
 }
 
@@ -276,7 +276,7 @@ fn unsettled(report: &ProcessReport) -> Option<Finding> {
              stop the process for the look.",
             Iec(bytes)
         );
-        finding("unsettled", text, vec![advice::stop(report.pid)], None)
+        finding("unsettled", text, vec![Action::Stop(report.pid)], None)
     })
 }
 

@@ -3,8 +3,8 @@
 
 use super::{of, of_tree};
 use crate::model::{
-    Allocator, AllocatorKind, Arena, Category, Census, Finding, Inspection, ProcessReport, RubyHeap,
-    RubyType, Runtime, Sharing, SizePool,
+    Action, Allocator, AllocatorKind, Arena, Category, Census, Compaction, Finding, Inspection,
+    ProcessReport, RubyHeap, RubyType, Runtime, Server, Sharing, SizePool,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn the_larger_gain_comes_first() {
     let (small, large) = (20 * MIB, 60 * MIB);
     let a = of(&report(9, &[live, (Category::MallocTrimmable, large), (Category::MallocStranded, small)], 8));
     assert_eq!(codes(&a), ["bloat", "trimmable", "stranded"]);
-    assert_eq!(a[1].actions[0].line, "unbloat trim 9");
+    assert_eq!(a[1].actions, [Action::Trim(Pid(9))]);
     assert_eq!(a[1].gain_bytes, Some(large));
     let b = of(&report(9, &[live, (Category::MallocTrimmable, small), (Category::MallocStranded, large)], 8));
     assert_eq!(codes(&b), ["bloat", "stranded", "trimmable"]);
@@ -65,13 +65,11 @@ fn the_larger_gain_comes_first() {
 #[test]
 fn stranded_memory_in_few_arenas_calls_for_another_allocator() {
     let bytes = [(Category::MallocLive, 100 * MIB), (Category::MallocStranded, 50 * MIB)];
-    let lines = |arenas| {
-        of(&report(1, &bytes, arenas))[1].actions.iter().map(|action| action.line.clone()).collect::<Vec<_>>()
-    };
-    assert!(lines(8).contains(&"ENV MALLOC_ARENA_MAX=2".to_owned()), "{:?}", lines(8));
-    assert!(lines(8).contains(&"unbloat run -- bundle exec puma".to_owned()), "{:?}", lines(8));
-    assert!(lines(2).iter().all(|line| !line.contains("ARENA")), "{:?}", lines(2));
-    assert!(lines(2).iter().any(|line| line.contains("jemalloc")), "{:?}", lines(2));
+    let actions = |arenas| of(&report(1, &bytes, arenas))[1].actions.clone();
+    let server = Server::Puma;
+    let run = Action::Run { server, name_policy: false };
+    assert_eq!(actions(8), [run.clone(), Action::LimitArenas { arenas: 2, server }]);
+    assert_eq!(actions(2), [run, Action::PreloadJemalloc]);
 }
 
 #[test]
@@ -88,8 +86,7 @@ fn a_process_that_runs_under_unbloat_is_told_what_that_did_and_not_to_use_it() {
     let findings = of(&report);
     assert_eq!(codes(&findings), ["bloat", "runtime", "stranded"]);
     assert!(findings[1].text.contains("trim=adaptive") && findings[1].text.contains("36.0 MiB in 12 trims"));
-    assert_eq!(findings[2].actions.len(), 1, "{findings:?}");
-    assert_eq!(findings[2].actions[0].line, "unbloat run --policy lean -- bundle exec puma");
+    assert_eq!(findings[2].actions, [Action::Run { server: Server::Puma, name_policy: true }]);
 
     report.runtime = Some(Runtime {
         problem: Some("libunbloat-jemalloc.so is not loaded".into()),
@@ -98,9 +95,8 @@ fn a_process_that_runs_under_unbloat_is_told_what_that_did_and_not_to_use_it() {
     let findings = of(&report);
     assert!(findings[1].text.contains("not had to give anything back yet"), "{}", findings[1].text);
     assert!(findings[1].text.contains("is not loaded"), "{}", findings[1].text);
-    let lines: Vec<_> =
-        findings.iter().flat_map(|finding| &finding.actions).map(|action| action.line.as_str()).collect();
-    assert_eq!(lines, ["unbloat status 4", "unbloat status 4"]);
+    let actions: Vec<_> = findings.iter().flat_map(|finding| &finding.actions).collect();
+    assert_eq!(actions, [&Action::Status(Pid(4)), &Action::Status(Pid(4))]);
 }
 
 #[test]
@@ -129,11 +125,11 @@ fn free_slots_that_compaction_could_free_name_the_call_of_that_ruby() {
         compactable_pages: 400,
         ..RubyHeap::default()
     };
-    for (version, call) in [("3.1.2", "GC.compact"), ("3.4.1", "Process.warmup")] {
+    for (version, call) in [("3.1.2", Compaction::Compact), ("3.4.1", Compaction::Warmup)] {
         report.ruby = Some(heap(version));
         let findings = of(&report);
         let slots = findings.iter().find(|finding| finding.code == "ruby-free-slots").unwrap();
-        assert!(slots.actions[0].line.contains(call), "{slots:?}");
+        assert_eq!(slots.actions, [Action::Compact { call, server: Server::Puma }]);
         assert_eq!(slots.gain_bytes, Some(400 * 65536));
     }
 }
@@ -161,7 +157,7 @@ fn a_tree_is_summed_by_pss_and_workers_that_load_the_application_are_told_to_pre
     let findings = of_tree(&inspection);
     assert_eq!(codes(&findings), ["tree", "tree-trimmable", "tree-sharing"]);
     assert!(findings[0].text.starts_with("2 processes take 150 MiB together"), "{}", findings[0].text);
-    assert_eq!(findings[2].actions[0].line, "preload_app!");
+    assert_eq!(findings[2].actions, [Action::PreloadApp]);
     inspection.processes[0].ruby = Some(ruby(9_000));
     let findings = of_tree(&inspection);
     assert!(

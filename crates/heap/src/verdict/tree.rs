@@ -2,7 +2,7 @@
 
 use super::{advice, count, finding, percent};
 use crate::iec::Iec;
-use crate::model::{Finding, Inspection, ProcessReport, RubyType};
+use crate::model::{Action, Finding, Inspection, ProcessReport, RubyType};
 
 /// A worker with this many times its master's classes and modules has loaded the application itself.
 const LOADED_AGAIN: f64 = 1.5;
@@ -56,7 +56,7 @@ fn trimmable(inspection: &Inspection) -> Option<Finding> {
             .filter(|process| process.trimmable_bytes() >= Some(super::WORTH_BYTES))
             .collect();
         let text = format!("{} would come back from {} of them at once.", Iec(bytes), from.len());
-        let actions = inspection.processes.first().map(|root| advice::trim(root.pid)).into_iter().collect();
+        let actions = inspection.processes.first().map(|root| Action::Trim(root.pid)).into_iter().collect();
         finding("tree-trimmable", text, actions, Some(bytes))
     })
 }
@@ -90,7 +90,7 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
             " A worker has {loaded} classes and modules, the master {before}: the application is loaded by each worker. \
              Loaded before the fork, it is there once."
         ));
-        actions = if puma { advice::preload() } else { vec![] };
+        actions = if puma { vec![Action::PreloadApp] } else { vec![] };
     } else if (shared as f64) < inherited as f64 * POOR_SHARING {
         text.push_str(" Objects packed before the fork stay shared for longer.");
         actions = master.ruby.as_ref().map_or_else(Vec::new, |ruby| advice::compact(ruby, &master.command));

@@ -109,7 +109,7 @@ impl Word {
 /// What is to be deployed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deployment {
-    /// The name of the process in a Procfile.
+    /// The name of the process in a Procfile; empty elsewhere.
     pub process: &'static str,
     /// Debian packages that it needs.
     pub packages: Vec<String>,
@@ -143,11 +143,12 @@ impl Deployment {
         }
     }
 
-    /// One line that has everything: several would exclude each other.
+    /// One line that has everything: several would exclude each other. At the start of a shell's line assignments need no `env`.
     fn command_line(&self, quote: fn(&str) -> Quoted) -> Quoted {
         let literals = |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>();
         let assignments = self.variables.iter().map(|(name, value)| assignment(name, value, quote));
-        let env = (!self.variables.is_empty()).then(|| Ok("env".to_owned()));
+        let starts_line = self.wrapper.is_empty() && self.process.is_empty();
+        let env = (!self.variables.is_empty() && !starts_line).then(|| Ok("env".to_owned()));
         let words = literals(&self.wrapper).into_iter().chain(env).chain(assignments);
         let words = words.chain(literals(&self.launcher));
         joined(words.chain(self.command.iter().map(|word| word.for_shell(quote))))

@@ -9,6 +9,7 @@
 //! | [`json`](fn@json) | for scripts: `docs/reference/inspect.schema.json` |
 //! | [`html`](fn@html) | one self-contained page with the heap map |
 
+mod advice;
 mod changes;
 mod html;
 mod json;

@@ -4,6 +4,7 @@
 mod map;
 mod tables;
 
+use crate::inspect::advice;
 use crate::page::Page;
 use crate::segment::Segment;
 use crate::style::{bind_units, percent};
@@ -186,9 +187,9 @@ fn finding(finding: &Finding) -> Markup {
         p { (visible(&bind_units(&finding.text))) }
         @if !finding.actions.is_empty() {
             dl {
-                @for action in &finding.actions {
-                    dt { (action.place) }
-                    dd { code { (visible(&action.line)) } }
+                @for line in advice::lines(&finding.actions) {
+                    dt { (line.place) }
+                    dd { code { (line.line) } }
                 }
             }
         }

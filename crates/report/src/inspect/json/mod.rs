@@ -4,6 +4,7 @@
 mod allocator;
 mod ruby;
 
+use crate::inspect::advice;
 use allocator::AllocatorFound;
 use ruby::Ruby;
 use serde::Serialize;
@@ -199,22 +200,22 @@ impl SharedWith {
 struct Sentence<'a> {
     code: &'a str,
     text: &'a str,
-    actions: Vec<Line<'a>>,
+    actions: Vec<Line>,
     gain_bytes: Option<u64>,
 }
 
 impl<'a> Sentence<'a> {
     fn of(finding: &'a Finding) -> Self {
-        let actions =
-            finding.actions.iter().map(|action| Line { place: action.place, line: &action.line }).collect();
+        let lines = advice::lines(&finding.actions).into_iter();
+        let actions = lines.map(|advice::Line { place, line }| Line { place, line }).collect();
         Sentence { code: finding.code, text: &finding.text, actions, gain_bytes: finding.gain_bytes }
     }
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
-    place: &'a str,
-    line: &'a str,
+struct Line {
+    place: &'static str,
+    line: String,
 }
 
 #[derive(Serialize)]

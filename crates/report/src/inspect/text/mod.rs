@@ -5,6 +5,7 @@ mod ruby;
 
 use super::tree;
 use super::words;
+use crate::inspect::advice;
 use crate::segment::{Appearance as _, Segment};
 use crate::style::{Ink, Style, apportion, bar, clip, percent, wrap};
 use std::fmt::Write as _;
@@ -163,11 +164,12 @@ pub(super) fn push_findings(out: &mut String, findings: &[Finding], style: &Styl
 }
 
 fn push_actions(out: &mut String, finding: &Finding, style: &Style) {
-    let widest = finding.actions.iter().map(|action| action.place.chars().count()).max().unwrap_or(0);
-    for action in &finding.actions {
-        let pad = widest - action.place.chars().count();
-        let place = style.paint(Ink::Dim, action.place);
-        let _ = writeln!(out, "       {place}{:pad$}   {}", "", style.paint(Ink::Green, &action.line));
+    let lines = advice::lines(&finding.actions);
+    let widest = lines.iter().map(|line| line.place.chars().count()).max().unwrap_or(0);
+    for advice::Line { place, line } in lines {
+        let pad = widest - place.chars().count();
+        let place = style.paint(Ink::Dim, place);
+        let _ = writeln!(out, "       {place}{:pad$}   {}", "", style.paint(Ink::Green, &line));
     }
 }
 
