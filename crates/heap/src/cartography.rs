@@ -1,10 +1,16 @@
 //! Drawing the heap map while the walkers go: they tell ranges of bytes, the map keeps pages.
 
-use crate::allocators::glibc::observer::{Observer, Span};
+use crate::allocators::Observer;
 use crate::model::{Category, HeapMap, Owner, Region};
 use crate::ruby::{HeapPage, HeapPages};
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Result};
+use unbloat_process::{Memory, PAGE_SIZE, Residency, Result};
+
+/// Bytes whose residency is asked for at once.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// A longer stretch of absent pages ends a region, so that the map grows with what is resident and not with what is
+/// mapped: at most this many absent pages are drawn for a resident one.
+const MAX_ABSENT_BYTES: u64 = 32 * PAGE_SIZE;
 
 /// Takes what the walkers tell. Give it to the walk of the arenas as their [`Observer`], and its
 /// [`add`](Cartographer::add) to the walk of the Ruby heap.
@@ -40,7 +46,7 @@ impl<'a> Cartographer<'a> {
         Ok(())
     }
 
-    /// Opens a region for the pages that a range touches. Pages that another region has already keep their owner: Ruby
+    /// Opens regions for the resident pages that a range touches. Pages that another region has already keep their owner: Ruby
     /// pages may lie inside an arena (up to 2.7), and are opened first.
     ///
     /// # Errors
@@ -56,11 +62,53 @@ impl<'a> Cartographer<'a> {
                 continue;
             }
             let gap_end = self.regions.get(next).map_or(end, |region| region.start.min(end));
-            let residency = self.memory.residency(at, gap_end - at)?;
-            self.regions.insert(next, Region::new(&residency, owner));
+            self.draw(at..gap_end, owner)?;
             at = gap_end;
         }
         Ok(())
+    }
+
+    /// Opens regions for the resident stretches of a range that no region has.
+    fn draw(&mut self, range: Range<u64>, owner: Owner) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let window = at..(at / WINDOW_BYTES * WINDOW_BYTES + WINDOW_BYTES).min(range.end);
+            let residency = self.memory.residency(window.start, window.end - window.start)?;
+            let mut drawn: Option<Range<u64>> = None;
+            for run in residency.resident_runs() {
+                drawn = match drawn {
+                    Some(last) if run.start - last.end <= MAX_ABSENT_BYTES => Some(last.start..run.end),
+                    Some(last) => {
+                        self.put(&residency, last, owner);
+                        Some(run)
+                    }
+                    None => Some(run),
+                };
+            }
+            if let Some(last) = drawn {
+                self.put(&residency, last, owner);
+            }
+            at = window.end;
+        }
+        Ok(())
+    }
+
+    /// Adds the pages of a stretch: to the region right before it if that has the same owner, else as a new region.
+    fn put(&mut self, residency: &Residency, stretch: Range<u64>, owner: Owner) {
+        let mut part = Residency::none(stretch.start, stretch.end - stretch.start);
+        for run in residency.resident_runs_from(stretch.start).take_while(|run| run.start < stretch.end) {
+            (run.start..run.end.min(stretch.end))
+                .step_by(PAGE_SIZE as usize)
+                .for_each(|page| part.set_resident(page, true));
+        }
+        let region = Region::new(&part, owner);
+        let next = self.regions.partition_point(|other| other.start < stretch.start);
+        match next.checked_sub(1).and_then(|before| self.regions.get_mut(before)) {
+            Some(before) if before.owner == owner && end_of(before) == region.start => {
+                before.pages.extend(region.pages);
+            }
+            _ => self.regions.insert(next, region),
+        }
     }
 
     /// Says what the bytes of a range are; what lies in no region is left out.
@@ -85,9 +133,9 @@ impl<'a> Cartographer<'a> {
 }
 
 impl Observer for Cartographer<'_> {
-    fn span(&mut self, span: &Span) {
+    fn memory(&mut self, range: Range<u64>, arena: u64) {
         // A process that ends during the walk fails the walk; its map is then of no interest.
-        let _ = self.open(span.range.clone(), Owner::Arena(span.arena));
+        let _ = self.open(range, Owner::Arena(arena));
     }
 
     fn bytes(&mut self, range: Range<u64>, category: Category) {
@@ -108,7 +156,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::model::PageUse;
-    use unbloat_process::Residency;
 
     /// Every page resident, every byte zero.
     struct Flat;
@@ -146,6 +193,44 @@ mod tests {
         assert_eq!(sum(PageUse::Live), 0x2fd0);
         assert_eq!(sum(PageUse::RubyFree), 0x4000);
         assert_eq!(sum(PageUse::Stranded), 0x2010);
+    }
+
+    /// One page in each gibibyte is resident.
+    struct Sparse;
+
+    impl Memory for Sparse {
+        fn read(&self, _address: u64, buffer: &mut [u8]) -> Result<()> {
+            buffer.fill(0);
+            Ok(())
+        }
+
+        fn residency(&self, start: u64, len: u64) -> Result<Residency> {
+            let mut residency = Residency::none(start, len);
+            (start.next_multiple_of(1 << 30)..start + len)
+                .step_by(1 << 30)
+                .for_each(|page| residency.set_resident(page, true));
+            Ok(residency)
+        }
+    }
+
+    #[test]
+    fn the_map_grows_with_what_is_resident_and_not_with_what_is_mapped() {
+        let mut map = Cartographer::new(&Sparse);
+        map.open(0x4000_0000..0x4000_0000 + (64 << 30), Owner::Arena(1)).unwrap();
+        map.add(0x4000_0000..0x4000_0000 + (64 << 30), Category::MallocLive);
+        let map = map.finish();
+        assert_eq!((map.regions.len(), map.pages()), (64, 64));
+        assert!(map.regions.iter().all(|region| region.pages[0].bytes(PageUse::Live) == 4096));
+    }
+
+    #[test]
+    fn adjacent_memory_of_one_owner_is_one_region() {
+        let mut map = Cartographer::new(&Flat);
+        for start in (0x1000..0x9000).step_by(0x2000) {
+            map.open(start..start + 0x2000, Owner::Arena(if start < 0x7000 { 1 } else { 2 })).unwrap();
+        }
+        let shape: Vec<_> = map.finish().regions.iter().map(|r| (r.start, r.pages.len(), r.owner)).collect();
+        assert_eq!(shape, [(0x1000, 6, Owner::Arena(1)), (0x7000, 2, Owner::Arena(2))]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn a_program_with_glibc() {
     let mapped = (2 << 20) + 12345_u64;
     let found = report.census.bytes(Category::MmappedChunks);
     assert!((mapped..mapped + 3 * 4096).contains(&found), "{found}");
-    assert_eq!(allocator.settings.unwrap().mmapped_chunks.unwrap().0, 2);
+    assert_eq!(allocator.glibc_settings().unwrap().mmapped_chunks.unwrap().0, 2);
 }
 
 /// A mapped chunk that is aligned to more than a page, and larger than what is looked at at once.
@@ -50,7 +50,7 @@ fn a_large_aligned_block_has_a_mapping_of_its_own() {
     assert_eq!(report.notes, []);
     let more = report.census.bytes(Category::MmappedChunks) - before;
     assert!((8 << 20..(8 << 20) + 3 * 4096).contains(&more), "{more}");
-    assert_eq!(report.allocator.unwrap().settings.unwrap().mmapped_chunks.unwrap().0, 3);
+    assert_eq!(report.allocator.unwrap().glibc_settings().unwrap().mmapped_chunks.unwrap().0, 3);
 }
 
 /// Some library of each allocator, as far as this Debian has it: 11 has no mimalloc.
@@ -80,6 +80,7 @@ fn assert_allocator(target: &Target, kind: &AllocatorKind) {
     assert!(version.contains('.') && !allocator.evidence.contains(version), "{allocator:?}");
     assert!(report.census.bytes(Category::AllocatorOther) > 15 << 20);
     assert!(report.census.bytes(Category::MallocLive) < 1 << 20);
+    assert_eq!(report.bloat_bytes(), None, "what is not walked is not told");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn live_malloc(pid: Pid, maps: &Maps, memory: &LiveMemory) -> Option<Malloc> {
 }
 
 fn reported_malloc(allocator: &Allocator) -> Option<Malloc> {
-    let arena_max = allocator.settings.map(|settings| settings.arena_max.unwrap_or(0));
+    let arena_max = allocator.glibc_settings().map(|settings| settings.arena_max.unwrap_or(0));
     malloc(allocator.kind, allocator.evidence.clone(), arena_max)
 }
 

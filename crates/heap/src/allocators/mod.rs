@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`live`] | which allocator serves a process |
 //! | [`recognize`] | which allocator a file is |
+//! | [`heap`] | what every walker takes and yields |
+//! | [`observer`] | what a walk tells while it goes |
 //! | [`glibc`] | glibc's malloc |
 //! | [`jemalloc`] | jemalloc |
 //! | [`mimalloc`] | mimalloc |
@@ -14,14 +16,18 @@
 //! call that gives memory back. [`Descriptor`] is what all of them say; [`DESCRIPTORS`] lists them.
 
 pub mod glibc;
+pub mod heap;
 pub mod jemalloc;
 pub mod live;
 pub mod mimalloc;
 pub mod musl;
+pub mod observer;
 pub mod recognize;
 pub mod tcmalloc;
 
+pub use heap::{Heap, Look, Prediction, Walked};
 pub use live::LiveAllocator;
+pub use observer::Observer;
 
 use crate::model::AllocatorKind;
 use unbloat_process::Image;

@@ -1,9 +1,10 @@
 //! What no walker has accounted for: every mapping by its kind, page by page.
 
 use super::MAPPED;
+use crate::allocators::Observer;
 use crate::allocators::glibc::layout::CHUNK_HEADER;
+use crate::allocators::glibc::mmapped;
 use crate::allocators::glibc::mmapped::MappedChunk;
-use crate::allocators::glibc::{Chunk, ChunkState, Observer, mmapped};
 use crate::model::{AllocatorKind, Category};
 use crate::ranges::{joined, remaining};
 use std::collections::{BTreeMap, HashSet};
@@ -76,6 +77,8 @@ pub(super) struct Rest<'a> {
     /// The threads' stacks, as far as they are known.
     pub(super) stacks: Vec<Range<u64>>,
     pub(super) allocator: Option<AllocatorKind>,
+    /// The allocator's heap was walked: what is left is not the allocator's.
+    pub(super) walked: bool,
     /// How many chunks with mappings of their own glibc says there are.
     pub(super) mapped_chunks: u64,
 }
@@ -144,7 +147,7 @@ impl Rest<'_> {
                 self.images.zero_data_within(&part).map(|zero| residency.resident_within(zero)).sum();
             add(Category::LibrariesPrivate, zero);
             let rest = residency.resident_within(part) - zero;
-            add(anonymous_category(mapping, self.allocator.as_ref()), rest);
+            add(anonymous_category(mapping, self.allocator.filter(|_| !self.walked)), rest);
         }
         Ok(())
     }
@@ -171,13 +174,7 @@ impl Rest<'_> {
         let before = self.resident_bytes(&(mapping.start..*address))?;
         let header = self.resident_bytes(&(*address..user.start))?;
         let live = self.resident_bytes(&user)?;
-        let size = mapping.end - address;
-        observer.chunk(&Chunk {
-            address: *address,
-            size,
-            state: ChunkState::Mapped,
-            resident_bytes: header + live,
-        });
+        observer.block(user.clone(), live);
         observer.bytes(user, MAPPED);
         add(Category::MallocOverhead, before + header);
         add(MAPPED, live);
@@ -218,7 +215,7 @@ fn is_shared_memory(mapping: &Mapping, path: &Path) -> bool {
         || deleted && (path.starts_with("/SYSV") || path == "/dev/zero")
 }
 
-fn anonymous_category(mapping: &Mapping, allocator: Option<&AllocatorKind>) -> Category {
+fn anonymous_category(mapping: &Mapping, unwalked: Option<AllocatorKind>) -> Category {
     match &mapping.backing {
         Backing::MainStack => Category::ThreadStacks,
         Backing::Kernel(_) => Category::LibrariesShared,
@@ -229,11 +226,13 @@ fn anonymous_category(mapping: &Mapping, allocator: Option<&AllocatorKind>) -> C
         Backing::Named(name) if name.contains("yjit") || name.contains("zjit") => Category::JitCode,
         _ if mapping.shared => Category::SharedMemory,
         _ if mapping.execute => Category::JitCode,
-        _ => match allocator {
+        _ => match unwalked {
             Some(AllocatorKind::Jemalloc | AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc) => {
                 Category::AllocatorOther
             }
-            _ => Category::OtherAnonymous,
+            Some(AllocatorKind::Glibc | AllocatorKind::Musl | AllocatorKind::Unknown) | None => {
+                Category::OtherAnonymous
+            }
         },
     }
 }

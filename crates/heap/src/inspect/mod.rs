@@ -9,17 +9,12 @@ mod program;
 mod refused;
 mod ruby;
 
-use crate::allocators::LiveAllocator;
-use crate::allocators::glibc::damage::Damage;
-use crate::allocators::glibc::survey::Context;
-use crate::allocators::glibc::tcache::Caches;
-use crate::allocators::glibc::trim::Use;
-use crate::allocators::glibc::{Chunk, Observer, Parameters, Span, Survey};
+use crate::allocators::glibc::Parameters;
+use crate::allocators::heap::Recheck;
+use crate::allocators::{LiveAllocator, Look, Observer};
 use crate::cartography::Cartographer;
 use crate::iec::Iec;
-use crate::model::{
-    Allocator, AllocatorKind, Arena, Category, Census, Note, NoteCode, ProcessReport, Runtime,
-};
+use crate::model::{Category, Census, Note, NoteCode, ProcessReport, Runtime};
 use crate::proportional::by_backing;
 use crate::ruby::Reading;
 use std::ops::Range;
@@ -110,12 +105,12 @@ struct Observers<'a> {
 }
 
 impl Observer for Observers<'_> {
-    fn span(&mut self, span: &Span) {
-        self.map.iter_mut().for_each(|map| map.span(span));
+    fn memory(&mut self, range: Range<u64>, arena: u64) {
+        self.map.iter_mut().for_each(|map| map.memory(range.clone(), arena));
     }
 
-    fn chunk(&mut self, chunk: &Chunk) {
-        self.ruby.iter_mut().for_each(|ruby| ruby.chunk(chunk));
+    fn block(&mut self, usable: Range<u64>, resident_bytes: u64) {
+        self.ruby.iter_mut().for_each(|ruby| ruby.block(usable.clone(), resident_bytes));
     }
 
     fn bytes(&mut self, range: Range<u64>, category: Category) {
@@ -145,16 +140,14 @@ impl Inspection<'_> {
             return self.mappings_only(&memory, &maps);
         }
         let careful = ResidentOnly::new(&memory);
-        let LiveAllocator { mut allocator, glibc, mut notes } = LiveAllocator::of(self.pid, &maps, &careful);
-        self.report.notes.append(&mut notes);
-        let (mut claims, mut stacks) = (Vec::new(), Vec::new());
+        let mut live = LiveAllocator::of(self.pid, &maps, &careful);
+        self.parameters = live.glibc.as_ref().and_then(|glibc| glibc.parameters);
+        self.report.notes.append(&mut live.notes);
+        let mut claims = Vec::new();
         let ruby_heap = self.standing_still(|| ruby::read(&careful, &maps, pid, &mut observers.map))?;
         if let Some(ruby) = ruby_heap {
             taken.add(&ruby.bodies);
-            ruby.reading
-                .census()
-                .iter()
-                .for_each(|(category, bytes)| self.report.census.add(category, bytes));
+            self.report.census.add_all(ruby.reading.census().iter());
             for (range, category) in ruby.other {
                 let resident = memory.residency(range.start, range.end - range.start)?.resident_bytes();
                 self.report.census.add(category, resident);
@@ -162,19 +155,9 @@ impl Inspection<'_> {
             }
             (observers.ruby, claims) = (Some(ruby.reading), ruby.bodies);
         }
-        let mut surveyed = None;
-        if let Some(glibc) = glibc {
-            self.parameters = glibc.parameters;
-            let threads = unbloat_process::threads(self.pid)?;
-            let stop = self.options.stop.then_some(self.pid);
-            let context = Context { stop, maps: &maps, threads: &threads, claims: &claims };
-            let survey = Survey::take(&glibc, &memory, context, &mut observers)?;
-            stacks = survey.caches.threads.iter().filter_map(|thread| thread.stack.clone()).collect();
-            let cores = glibc.cores(status::online_cores(), Status::of(self.pid)?.allowed_cores);
-            self.add_survey(&survey, cores, &mut taken, &mut allocator);
-            surveyed = Some((glibc, survey));
-        }
-        self.report.allocator = Some(allocator);
+        let look = Look { pid, memory: &memory, maps: &maps, claims: &claims, stop: self.options.stop };
+        let (stacks, rechecks) = self.heaps(&mut live, &look, &mut taken, &mut observers)?;
+        self.report.allocator = Some(live.allocator);
         self.rest(&memory, &maps, (taken, stacks), &mut observers)?;
         if let Some(reading) = observers.ruby {
             let (heap, mut notes) = reading.finish();
@@ -184,11 +167,41 @@ impl Inspection<'_> {
         self.report.map = observers.map.map(Cartographer::finish);
         self.count()?;
         // Last, because it may take time, and what the kernel counts has to be of the same moment as the census.
-        if let Some((glibc, survey)) = surveyed {
-            let damage = survey.damage(&glibc, &memory, &maps)?;
-            self.report.notes.extend(damage.iter().map(Damage::note));
+        for recheck in rechecks {
+            self.report.notes.append(&mut recheck(&memory, &maps)?);
         }
         Ok(())
+    }
+
+    /// Walks the heaps that the process has. Yields the stacks that the walks came across and the checks that are left.
+    fn heaps(
+        &mut self,
+        live: &mut LiveAllocator,
+        look: &Look<'_>,
+        taken: &mut mappings::Taken,
+        observers: &mut Observers<'_>,
+    ) -> Result<(Vec<Range<u64>>, Vec<Recheck>)> {
+        let (mut stacks, mut rechecks) = (Vec::new(), Vec::new());
+        let mut walked = false;
+        for heap in live.heaps(look.pid, look.maps, look.memory)? {
+            let mut found = heap.walk(look, observers)?;
+            taken.add(&found.ranges);
+            self.report.census.add_all(found.bytes);
+            self.report.stopped += found.stopped;
+            self.report.notes.append(&mut found.notes);
+            stacks.append(&mut found.stacks);
+            rechecks.extend(found.recheck);
+            if heap.kind() == live.allocator.kind {
+                walked |= found.whole;
+                live.allocator.settings = live.allocator.settings.or(found.settings);
+                live.allocator.arenas.append(&mut found.arenas);
+                live.allocator.bins.append(&mut found.bins);
+            }
+        }
+        if walked {
+            self.report.census.set_walked();
+        }
+        Ok((stacks, rechecks))
     }
 
     /// What the process's own runtime says, if it has one.
@@ -210,29 +223,6 @@ impl Inspection<'_> {
         result
     }
 
-    fn add_survey(
-        &mut self,
-        survey: &Survey,
-        cores: Option<u64>,
-        taken: &mut mappings::Taken,
-        allocator: &mut Allocator,
-    ) {
-        taken.add(&survey.ranges());
-        let total = survey.total();
-        for what in Use::ALL {
-            self.report.census.add(what.category(), total.resident(what));
-        }
-        if allocator.kind == AllocatorKind::Glibc {
-            if !survey.arenas.is_empty() {
-                self.report.census.set_walked();
-            }
-            allocator.settings = survey.parameters.map(|values| values.settings(cores));
-            allocator.arenas = survey.arenas.iter().map(|arena| arena.row(&survey.caches)).collect();
-        }
-        self.report.stopped += survey.stopped;
-        self.report.notes.extend(survey.notes.iter().cloned());
-    }
-
     /// The census of a process of which only the mappings can be told.
     fn mappings_only(&mut self, memory: &LiveMemory, maps: &Maps) -> Result<()> {
         let nobody = (mappings::Taken::default(), Vec::new());
@@ -250,10 +240,11 @@ impl Inspection<'_> {
     ) -> Result<()> {
         let images = mappings::Images::of(self.pid, maps);
         let allocator = self.report.allocator.as_ref();
-        let counted = allocator.and_then(|allocator| allocator.settings?.mmapped_chunks);
+        let counted = allocator.and_then(|allocator| allocator.glibc_settings()?.mmapped_chunks);
         let allocator = allocator.map(|allocator| allocator.kind);
+        let walked = self.report.census.is_walked();
         let mapped_chunks = counted.map_or(0, |(count, _)| count);
-        let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator, mapped_chunks };
+        let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator, walked, mapped_chunks };
         let accounted = rest.account(taken, observer)?;
         for (category, bytes) in accounted.bytes {
             self.report.census.add(category, bytes);
@@ -271,7 +262,7 @@ impl Inspection<'_> {
 
     /// Chunks with mappings of their own that malloc had before and has still, but that were not found.
     fn note_missing_chunks(&mut self, memory: &LiveMemory, found: u64) {
-        let before = self.report.allocator.as_ref().and_then(|a| a.settings?.mmapped_chunks);
+        let before = self.report.allocator.as_ref().and_then(|a| a.glibc_settings()?.mmapped_chunks);
         let now = self.parameters.and_then(|p| p.read(&ResidentOnly::new(memory)).ok());
         let Some(((before, _), now)) = before.zip(now) else { return };
         let expected = before.min(now.n_mmaps);
@@ -302,29 +293,6 @@ impl Inspection<'_> {
             Err(error) => self.report.note(NoteCode::NoPss, format!("PSS and USS are missing: {error}.")),
         }
         Ok(())
-    }
-}
-
-impl crate::allocators::glibc::survey::SurveyedArena {
-    /// The arena as the report shows it.
-    #[must_use]
-    pub fn row(&self, caches: &Caches) -> Arena {
-        let tally = &self.tally;
-        Arena {
-            address: self.state.address,
-            main: self.state.main,
-            heaps: self.spans.len() as u64,
-            size_bytes: self.state.system_mem,
-            resident_bytes: Use::ALL.iter().map(|&what| tally.resident(what)).sum(),
-            live_bytes: tally.resident(Use::Live),
-            cached_bytes: tally.resident(Use::Cached),
-            trimmable_bytes: tally.resident(Use::Trimmable),
-            stranded_bytes: tally.resident(Use::Stranded),
-            top_bytes: tally.resident(Use::Top),
-            free_bytes: tally.free_bytes + tally.top_bytes,
-            threads: caches.of_arena(self.state.address),
-            unsettled_bytes: tally.resident(Use::Unsettled),
-        }
     }
 }
 

@@ -43,15 +43,61 @@ pub struct Allocator {
     pub version: Option<String>,
     /// What proves it, in words: `libjemalloc.so.2 mapped and first to define malloc`.
     pub evidence: String,
-    /// Settings in force as far as memory shows them; glibc only.
+    /// Settings in force as far as memory shows them; of glibc and jemalloc.
     pub settings: Option<Settings>,
-    /// One entry an arena; glibc only.
+    /// One entry an arena; of glibc and jemalloc.
     pub arenas: Vec<Arena>,
+    /// One entry a size class of slabs, those that strand most first; of jemalloc.
+    pub bins: Vec<Bin>,
+}
+
+impl Allocator {
+    /// glibc's settings, if it is glibc and they were found.
+    #[must_use]
+    pub fn glibc_settings(&self) -> Option<&GlibcSettings> {
+        match self.settings.as_ref()? {
+            Settings::Glibc(settings) => Some(settings),
+            Settings::Jemalloc(_) => None,
+        }
+    }
+
+    /// jemalloc's settings, if it is jemalloc and they were found.
+    #[must_use]
+    pub fn jemalloc_settings(&self) -> Option<&JemallocSettings> {
+        match self.settings.as_ref()? {
+            Settings::Jemalloc(settings) => Some(settings),
+            Settings::Glibc(_) => None,
+        }
+    }
+}
+
+/// An allocator's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settings {
+    /// glibc's.
+    Glibc(GlibcSettings),
+    /// jemalloc's.
+    Jemalloc(JemallocSettings),
+}
+
+/// jemalloc's settings as its arenas, caches and threads show them. Absent: not found in this version.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JemallocSettings {
+    /// Arenas over which threads are spread (`narenas`).
+    pub arena_limit: Option<u64>,
+    /// How long freed pages stay dirty, in milliseconds: 0 not at all, −1 for ever.
+    pub dirty_decay_ms: Option<i64>,
+    /// How long they stay muzzy after that.
+    pub muzzy_decay_ms: Option<i64>,
+    /// The largest block that thread caches hold (`tcache_max`).
+    pub tcache_max_bytes: Option<u64>,
+    /// Threads of this process that return freed memory of idle arenas. A fork leaves them behind.
+    pub background_threads: u64,
 }
 
 /// Parameters of glibc's `mp_` (`struct malloc_par`, malloc/malloc.c). Absent: not found in this version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct GlibcSettings {
     /// `arena_max` if it was set (`MALLOC_ARENA_MAX`, tunable, `mallopt`).
     pub arena_max: Option<u64>,
     /// Arenas that the program may have: `arena_max` or 8 × cores.
@@ -95,6 +141,58 @@ pub struct Arena {
     pub threads: Vec<ThreadCache>,
     /// Bytes of heaps that kept changing while they were read.
     pub unsettled_bytes: u64,
+    /// What only an arena of extents has; of jemalloc.
+    pub extents: Option<ArenaExtents>,
+}
+
+impl Arena {
+    /// Threads that allocate from it, where they or their number are known.
+    #[must_use]
+    pub fn thread_count(&self) -> u64 {
+        self.extents.and_then(|extents| extents.threads).unwrap_or(self.threads.len() as u64)
+    }
+}
+
+/// The extents of a jemalloc arena. Bytes are of whole extents, resident or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ArenaExtents {
+    /// Its index.
+    pub index: u32,
+    /// Extents in use: slabs and large blocks.
+    pub extents: u64,
+    /// Of them, slabs.
+    pub slabs: u64,
+    /// Freed and not yet returned.
+    pub dirty_bytes: u64,
+    /// Freed, and the kernel may take it.
+    pub muzzy_bytes: u64,
+    /// Address space that is kept without pages.
+    pub retained_bytes: u64,
+    /// Resident bytes on wholly free pages inside slabs.
+    pub holes_bytes: u64,
+    /// Threads that allocate from it.
+    pub threads: Option<u64>,
+    /// How long its freed pages stay dirty, in milliseconds.
+    pub dirty_decay_ms: Option<i64>,
+    /// How long they stay muzzy after that.
+    pub muzzy_decay_ms: Option<i64>,
+}
+
+/// The slabs of one size class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Slabs.
+    pub slabs: u64,
+    /// Blocks that fit into them.
+    pub blocks: u64,
+    /// Blocks that are in use or in a thread cache.
+    pub used_blocks: u64,
+    /// Resident bytes of free blocks.
+    pub stranded_bytes: u64,
+    /// Of them, on wholly free pages.
+    pub holes_bytes: u64,
 }
 
 /// A thread and its cache.

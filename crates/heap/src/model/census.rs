@@ -45,10 +45,15 @@ impl Census {
         }
     }
 
+    /// Adds bytes to several categories.
+    pub fn add_all(&mut self, parts: impl IntoIterator<Item = (Category, u64)>) {
+        parts.into_iter().for_each(|(category, bytes)| self.add(category, bytes));
+    }
+
     /// Adds another census. The sum tells freed memory from live only if both do.
     pub fn merge(&mut self, other: &Census) {
         self.walked &= other.walked;
-        other.iter().for_each(|(category, bytes)| self.add(category, bytes));
+        self.add_all(other.iter());
     }
 
     /// Bytes of one category.

@@ -15,7 +15,10 @@ mod runtime;
 mod segment;
 
 pub use advice::{Action, Compaction, Server};
-pub use allocator::{Allocator, AllocatorKind, Arena, Settings, ThreadCache};
+pub use allocator::{
+    Allocator, AllocatorKind, Arena, ArenaExtents, Bin, GlibcSettings, JemallocSettings, Settings,
+    ThreadCache,
+};
 pub use category::{BackedBy, Category, CategoryFacts, Group, OnMap};
 pub use census::Census;
 pub use inspection::{Failure, Inspection};

@@ -6,7 +6,7 @@ use super::owned::Owned;
 use super::owners::Owners;
 use super::slots::{self, Tally};
 use super::{HeapPages, Ruby, RubyVersion, imemo, layout};
-use crate::allocators::glibc::observer::{Chunk, ChunkState, Observer};
+use crate::allocators::Observer;
 use crate::model::{Category, Census, Note, NoteCode, RubyHeap};
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Result};
@@ -139,15 +139,9 @@ impl Reading {
 }
 
 impl Observer for Reading {
-    fn chunk(&mut self, chunk: &Chunk) {
-        // Of a chunk's size the header takes one word, of a mapped chunk's two; the census counts them as overhead.
-        let header = match chunk.state {
-            ChunkState::Live => 8,
-            ChunkState::Mapped => 16,
-            _ => return,
-        };
+    fn block(&mut self, usable: Range<u64>, resident_bytes: u64) {
         if let Some(owned) = &mut self.owned {
-            owned.chunk(chunk.user().start, chunk.resident_bytes.saturating_sub(header));
+            owned.chunk(usable.start, resident_bytes);
         }
     }
 }

@@ -9,10 +9,7 @@
 
 pub mod release;
 
-use crate::allocators::LiveAllocator;
-use crate::allocators::glibc::survey::Context;
-use crate::allocators::glibc::trim::Use;
-use crate::allocators::glibc::{Glibc, Survey};
+use crate::allocators::{LiveAllocator, Look, Prediction};
 use crate::model::AllocatorKind;
 use release::Release;
 use std::time::Duration;
@@ -125,8 +122,8 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
         Ok(release) => release,
         Err(unsupported) => return Ok(trim.done(Outcome::Unsupported, unsupported.to_string())),
     };
-    if let (AllocatorKind::Glibc, Some(glibc)) = (trim.allocator, &found.glibc) {
-        let prediction = Prediction::of(glibc, &memory, &maps)?;
+    let look = Look { pid, memory: &memory, maps: &maps, claims: &[], stop: false };
+    if let Some(prediction) = predict(&found, &look)? {
         if let Some(damage) = prediction.damage {
             return Ok(trim.done(Outcome::Refused, damage));
         }
@@ -142,30 +139,11 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
     call(trim, &release, &memory, &maps, options)
 }
 
-/// What `malloc_trim(0)` would return now.
-struct Prediction {
-    bytes: u64,
-    /// Why it is only about right.
-    rough: Option<String>,
-    /// A chunk that makes no sense, and not because it was just being changed.
-    damage: Option<String>,
-}
-
-impl Prediction {
-    fn of(glibc: &Glibc, memory: &LiveMemory, maps: &Maps) -> Result<Self> {
-        // Chunks in thread caches look as if they were in use, and a trim leaves them alone: no need to tell them apart.
-        let context = Context { maps, threads: &[], claims: &[], stop: None };
-        let survey = Survey::take(glibc, memory, context, &mut ())?;
-        let total = survey.total();
-        let moving = !total.breaks.is_empty() || total.resident(Use::Unsettled) > 0;
-        let rough = moving
-            .then(|| "its heap changed while it was read, so the prediction is only about right".to_owned());
-        let damage = survey.damage(glibc, memory, maps)?.first().map(|damage| {
-            let text = damage.note().text;
-            format!("its heap is damaged, and malloc ends the program when it finds that. {text}")
-        });
-        Ok(Prediction { bytes: total.resident(Use::Trimmable), rough, damage })
-    }
+/// What the release call of the live allocator would return; `None` where its heap is not walked.
+fn predict(live: &LiveAllocator, look: &Look<'_>) -> Result<Option<Prediction>> {
+    let heaps = live.heaps(look.pid, look.maps, look.memory)?;
+    let mut heaps = heaps.iter().filter(|heap| heap.kind() == live.allocator.kind);
+    heaps.next().map(|heap| heap.predict(look)).transpose()
 }
 
 /// RSS, exactly. From Linux 6.2 to 6.16 the cheap counter may be off by many pages a processor

@@ -35,6 +35,7 @@ fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
             evidence: String::new(),
             settings: None,
             arenas: (0..arenas).map(arena).collect(),
+            bins: Vec::new(),
         }),
         ruby: None,
         runtime: None,

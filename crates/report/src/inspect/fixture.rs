@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use unbloat_heap::model::{
-    Allocator, AllocatorKind, Arena, Category, Census, Failure, Inspection, Note, NoteCode, Owner,
-    ProcessReport, Region, RubyHeap, RubyType, Settings, Sharing, SizePool, ThreadCache,
+    Allocator, AllocatorKind, Arena, Category, Census, Failure, GlibcSettings, Inspection, Note, NoteCode,
+    Owner, ProcessReport, Region, RubyHeap, RubyType, Settings, Sharing, SizePool, ThreadCache,
 };
 use unbloat_heap::verdict;
 use unbloat_process::{Pid, Residency};
@@ -136,6 +136,7 @@ fn arena(i: u64, pid: i32) -> Arena {
         free_bytes: 14 * MIB,
         threads: vec![cache],
         unsettled_bytes: 0,
+        extents: None,
     }
 }
 
@@ -144,15 +145,16 @@ fn glibc(arenas: Vec<Arena>) -> Allocator {
         kind: AllocatorKind::Glibc,
         version: Some("2.36".into()),
         evidence: "libc.so.6 mapped, no other allocator before it".into(),
-        settings: Some(Settings {
+        settings: Some(Settings::Glibc(GlibcSettings {
             arena_max: None,
             arena_limit: Some(16),
             trim_threshold_bytes: Some(256 * KIB),
             mmap_threshold_bytes: Some(128 * KIB),
             dynamic_thresholds: Some(true),
             mmapped_chunks: Some((3, 8 * MIB)),
-        }),
+        })),
         arenas,
+        bins: Vec::new(),
     }
 }
 

@@ -2,26 +2,79 @@
 
 use crate::style::thousands;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{RubyHeap, Runtime, Settings};
+use unbloat_heap::model::{
+    Allocator, Arena, Bin, GlibcSettings, JemallocSettings, RubyHeap, Runtime, Settings,
+};
 
-/// glibc's settings as far as they are known, in words: `arena limit 16, trim threshold 128 KiB (moving)`.
+/// The name of an arena.
+pub(super) fn arena(arena: &Arena) -> String {
+    match &arena.extents {
+        Some(extents) => format!("arena {}", extents.index),
+        None if arena.main => "main".to_owned(),
+        None => format!("{:x}", arena.address),
+    }
+}
+
+/// What arenas consist of: heaps, or slabs.
+pub(super) fn parts_of(arenas: &[Arena]) -> &'static str {
+    if arenas.iter().any(|arena| arena.extents.is_some()) { "slabs" } else { "heaps" }
+}
+
+/// How many parts an arena consists of.
+pub(super) fn parts(arena: &Arena) -> u64 {
+    arena.extents.map_or(arena.heaps, |extents| extents.slabs)
+}
+
+/// The size classes whose slabs strand enough to be worth a row, those that strand most first.
+pub(super) fn worst_bins(allocator: &Allocator) -> impl Iterator<Item = &Bin> {
+    const ROWS: usize = 6;
+    const WORTH_BYTES: u64 = 256 << 10;
+    allocator.bins.iter().filter(|bin| bin.stranded_bytes >= WORTH_BYTES).take(ROWS)
+}
+
+/// An allocator's settings as far as they are known, in words: `arena limit 16, trim threshold 128 KiB (moving)`.
 pub(super) fn settings(settings: &Settings) -> Option<String> {
-    use unbloat_heap::Iec;
+    let parts = match settings {
+        Settings::Glibc(settings) => glibc_settings(settings),
+        Settings::Jemalloc(settings) => jemalloc_settings(settings),
+    };
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+fn glibc_settings(settings: &GlibcSettings) -> Vec<String> {
     let moving = if settings.dynamic_thresholds == Some(true) { " (moving)" } else { "" };
     let arenas = match (settings.arena_max, settings.arena_limit) {
         (Some(max), _) => Some(format!("arenas limited to {max}")),
         (None, Some(limit)) => Some(format!("up to {limit} arenas")),
         (None, None) => None,
     };
-    let parts: Vec<_> = [
-        arenas,
-        settings.trim_threshold_bytes.map(|bytes| format!("trim threshold {}{moving}", Iec(bytes))),
-        settings.mmap_threshold_bytes.map(|bytes| format!("mmap threshold {}{moving}", Iec(bytes))),
+    let trim = settings.trim_threshold_bytes.map(|bytes| format!("trim threshold {}{moving}", Iec(bytes)));
+    let mmap = settings.mmap_threshold_bytes.map(|bytes| format!("mmap threshold {}{moving}", Iec(bytes)));
+    [arenas, trim, mmap].into_iter().flatten().collect()
+}
+
+fn jemalloc_settings(settings: &JemallocSettings) -> Vec<String> {
+    let decay = |name: &str, decay: Option<i64>| {
+        Some(match decay? {
+            ..0 => format!("{name} pages are kept for ever"),
+            0 => format!("{name} pages are returned at once"),
+            ms => format!("{name} pages are returned after {} s", ms as f64 / 1e3),
+        })
+    };
+    let background = match settings.background_threads {
+        0 => "no background thread".to_owned(),
+        1 => "1 background thread".to_owned(),
+        n => format!("{n} background threads"),
+    };
+    [
+        settings.arena_limit.map(|limit| format!("up to {limit} arenas")),
+        decay("dirty", settings.dirty_decay_ms),
+        settings.tcache_max_bytes.map(|bytes| format!("thread caches up to blocks of {}", Iec(bytes))),
+        Some(background),
     ]
     .into_iter()
     .flatten()
-    .collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
+    .collect()
 }
 
 /// What compaction could do.

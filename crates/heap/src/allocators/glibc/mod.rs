@@ -21,6 +21,7 @@
 //! | [`marks`] | chunks that look in use but are cached |
 //! | [`trim`] | what `malloc_trim(0)` would return |
 //! | [`locks`] | proving that a thread holds no lock of malloc |
+//! | [`heap`] | what inspect and trim ask of it |
 //! | [`observer`] | what a walk tells while it goes |
 //!
 //! All facts come from `malloc/malloc.c` and `malloc/arena.c` of glibc 2.27 to 2.43, 64-bit.
@@ -30,6 +31,7 @@ mod at_rest;
 pub mod bins;
 pub mod chunk;
 pub mod damage;
+pub mod heap;
 pub mod layout;
 pub mod locate;
 pub mod locks;

@@ -6,7 +6,7 @@
 //! initialized with 65,536 and follows `n_mmaps`.
 
 use super::Glibc;
-use crate::model::Settings;
+use crate::model::GlibcSettings;
 use unbloat_process::{Memory, Result};
 
 /// `DEFAULT_MMAP_THRESHOLD_MIN` and `DEFAULT_TRIM_THRESHOLD`.
@@ -110,9 +110,9 @@ impl ParameterValues {
     /// As the report shows them. `cores`: what glibc takes for their number, for the default limit of 8 arenas a core
     /// (`arena_get2`, malloc/arena.c).
     #[must_use]
-    pub fn settings(&self, cores: Option<u64>) -> Settings {
+    pub fn settings(&self, cores: Option<u64>) -> GlibcSettings {
         let arena_max = (self.arena_max != 0).then_some(self.arena_max);
-        Settings {
+        GlibcSettings {
             arena_max,
             arena_limit: arena_max.or(cores.map(|n| n * 8)),
             trim_threshold_bytes: Some(self.trim_threshold),

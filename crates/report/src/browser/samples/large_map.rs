@@ -22,7 +22,10 @@ pub(super) fn map() -> (HeapMap, Allocator) {
     }
     let evidence = "made up".into();
     let kind = AllocatorKind::Glibc;
-    (map, Allocator { kind, version: Some("2.36".into()), evidence, settings: None, arenas })
+    (
+        map,
+        Allocator { kind, version: Some("2.36".into()), evidence, settings: None, arenas, bins: Vec::new() },
+    )
 }
 
 /// Heaps with runs of full pages, of pages with holes, of free pages and of pages that were given back.

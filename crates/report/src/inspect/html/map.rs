@@ -139,10 +139,10 @@ fn describe(process: &ProcessReport, regions: &[&Region]) -> Group {
     let (name, note) = match regions.first().map(|region| region.owner) {
         Some(Owner::Arena(address)) => {
             let arena = arena(process.allocator.as_ref(), address);
-            let name = if arena.is_some_and(|arena| arena.main) {
-                "Main arena".to_owned()
-            } else {
-                format!("Arena {address:x}")
+            let name = match arena {
+                Some(arena) if arena.main => "Main arena".to_owned(),
+                Some(Arena { extents: Some(extents), .. }) => format!("Arena {}", extents.index),
+                Some(_) | None => format!("Arena {address:x}"),
             };
             (name, malloc() + &threads(arena))
         }
@@ -170,7 +170,7 @@ fn arena(allocator: Option<&Allocator>, address: u64) -> Option<&Arena> {
 }
 
 fn threads(arena: Option<&Arena>) -> String {
-    match arena.map_or(0, |arena| arena.threads.len()) {
+    match arena.map_or(0, Arena::thread_count) {
         0 => String::new(),
         1 => " · 1 thread".to_owned(),
         several => format!(" · {several} threads"),

@@ -129,11 +129,37 @@ pub(super) fn allocator(allocator: &Allocator) -> Markup {
                 table.sortable.arenas {
                     thead {
                         tr {
-                            th { "arena" } th { "heaps" } th { "resident" } th { "live" } th { "cached" } th { "trimmable" }
+                            th { "arena" } th { (words::parts_of(&allocator.arenas)) } th { "resident" } th { "live" } th { "cached" } th { "trimmable" }
                             th { "stranded" } th { "threads" }
                         }
                     }
                     tbody { @for arena in arenas { (arena_row(arena)) } }
+                }
+            }
+        }
+        (bins(allocator))
+    }
+}
+
+/// How full the slabs of the size classes are that strand most.
+fn bins(allocator: &Allocator) -> Markup {
+    let bins: Vec<_> = words::worst_bins(allocator).collect();
+    html! {
+        @if !bins.is_empty() {
+            div.wide {
+                table.sortable {
+                    thead {
+                        tr { th { "blocks of" } th { "slabs" } th { "filled to" } th { "stranded" } th { "holes" } }
+                    }
+                    tbody {
+                        @for bin in bins {
+                            tr {
+                                (size(bin.block_bytes)) (count(bin.slabs))
+                                td data-value=(share(bin.used_blocks, bin.blocks)) { (percent(bin.used_blocks, bin.blocks)) }
+                                (size(bin.stranded_bytes)) (size(bin.holes_bytes))
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -148,10 +174,10 @@ fn arena_row(arena: &Arena) -> Markup {
     let threads: Vec<String> = names.collect();
     html! {
         tr {
-            td { code { (if arena.main { "main".to_owned() } else { format!("{:x}", arena.address) }) } }
-            (count(arena.heaps)) (size(arena.resident_bytes)) (size(arena.live_bytes)) (size(arena.cached_bytes))
+            td { code { (words::arena(arena)) } }
+            (count(words::parts(arena))) (size(arena.resident_bytes)) (size(arena.live_bytes)) (size(arena.cached_bytes))
             (size(arena.trimmable_bytes)) (size(arena.stranded_bytes))
-            td title=(threads.join(", ")) data-value=(threads.len()) { (threads.len()) }
+            td title=(threads.join(", ")) data-value=(arena.thread_count()) { (arena.thread_count()) }
         }
     }
 }
