@@ -36,7 +36,7 @@ fn figures(survey: &Survey, stats: &Value) -> Vec<Figure> {
         ("stats.retained", total.retained),
         ("stats.metadata", total.base + total.internal),
         ("stats.resident", total.base_resident + total.active + total.dirty),
-        ("opt.narenas", survey.settings.arena_limit.map_or(0, u64::from)),
+        ("opt.narenas", survey.settings.arena_limit.unwrap_or(0)),
     ]
     .map(|(name, ours)| (name.to_owned(), Some(ours), stats[name].as_u64()))
     .into();

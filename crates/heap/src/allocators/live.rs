@@ -8,6 +8,7 @@
 use super::Descriptor;
 use super::glibc::{Glibc, LocateError};
 use super::heap::Heap;
+use super::jemalloc::Search;
 use super::recognize::{allocator_of, by_message, by_symbols};
 use crate::model::{Allocator, AllocatorKind, Note, NoteCode};
 use std::path::Path;
@@ -63,8 +64,9 @@ impl LiveAllocator {
     /// The process is gone.
     pub fn heaps(&self, pid: Pid, maps: &Maps, memory: &dyn Memory) -> Result<Vec<Box<dyn Heap>>, Error> {
         let mut heaps: Vec<Box<dyn Heap>> = Vec::new();
+        let jemallocs = Search::of(pid, maps, memory)?.heaps();
+        heaps.extend(jemallocs.map(|jemalloc| Box::new(jemalloc) as Box<dyn Heap>));
         heaps.extend(self.glibc.clone().map(|glibc| Box::new(glibc) as Box<dyn Heap>));
-        let _ = (pid, maps, memory);
         Ok(heaps)
     }
 }

@@ -7,6 +7,11 @@ use std::ops::Range;
 
 /// Whoever wants to know where blocks and bytes lie: the heap map, and the matching of blocks to their Ruby owners.
 pub trait Observer {
+    /// Whether anything is to be done with what it is told. A walk that need not tell is faster.
+    fn is_listening(&self) -> bool {
+        true
+    }
+
     /// Memory of the arena whose structure lies at this address. The blocks and bytes that follow lie in it.
     fn memory(&mut self, range: Range<u64>, arena: u64) {
         let _ = (range, arena);
@@ -25,4 +30,8 @@ pub trait Observer {
 }
 
 /// An observer that wants to know nothing.
-impl Observer for () {}
+impl Observer for () {
+    fn is_listening(&self) -> bool {
+        false
+    }
+}

@@ -14,8 +14,9 @@ use crate::allocators::heap::Recheck;
 use crate::allocators::{LiveAllocator, Look, Observer};
 use crate::cartography::Cartographer;
 use crate::iec::Iec;
-use crate::model::{Category, Census, Note, NoteCode, ProcessReport, Runtime};
+use crate::model::{AllocatorKind, Category, Census, Note, NoteCode, ProcessReport, Runtime};
 use crate::proportional::by_backing;
+use crate::ranges::joined;
 use crate::ruby::Reading;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -105,6 +106,10 @@ struct Observers<'a> {
 }
 
 impl Observer for Observers<'_> {
+    fn is_listening(&self) -> bool {
+        self.map.is_some() || self.ruby.is_some()
+    }
+
     fn memory(&mut self, range: Range<u64>, arena: u64) {
         self.map.iter_mut().for_each(|map| map.memory(range.clone(), arena));
     }
@@ -183,9 +188,13 @@ impl Inspection<'_> {
     ) -> Result<(Vec<Range<u64>>, Vec<Recheck>)> {
         let (mut stacks, mut rechecks) = (Vec::new(), Vec::new());
         let mut walked = false;
+        let mut claims = look.claims.to_vec();
         for heap in live.heaps(look.pid, look.maps, look.memory)? {
-            let mut found = heap.walk(look, observers)?;
+            let mut found = heap.walk(&Look { claims: &claims, ..*look }, observers)?;
             taken.add(&found.ranges);
+            // Memory of one may lie among another's, as with `brk`.
+            claims.extend_from_slice(&found.ranges);
+            claims = joined(claims);
             self.report.census.add_all(found.bytes);
             self.report.stopped += found.stopped;
             self.report.notes.append(&mut found.notes);
@@ -200,6 +209,11 @@ impl Inspection<'_> {
         }
         if walked {
             self.report.census.set_walked();
+        } else if live.allocator.kind == AllocatorKind::Jemalloc {
+            self.report.note(
+                NoteCode::JemallocUnreadable,
+                "What jemalloc holds cannot be told apart: no heap of a version that is known (5.2, 5.3) was found.",
+            );
         }
         Ok((stacks, rechecks))
     }

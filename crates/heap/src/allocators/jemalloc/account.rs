@@ -45,6 +45,23 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Without bytes that somebody else accounts for: they lie in what looks like a block of the program.
+    #[must_use]
+    pub fn without(mut self, mut bytes: u64) -> Self {
+        let parts =
+            [&mut self.live, &mut self.cached, &mut self.overhead, &mut self.trimmable, &mut self.stranded];
+        for part in parts {
+            let taken = bytes.min(*part);
+            *part -= taken;
+            bytes -= taken;
+        }
+        self.forgotten = self.forgotten.min(self.cached);
+        self.holes = self.holes.min(self.stranded);
+        self
+    }
+}
+
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.live += other.live;

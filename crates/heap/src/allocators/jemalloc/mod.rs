@@ -21,9 +21,10 @@
 //! | [`slabs`] | what the bytes of a slab are |
 //! | [`account`] | what the bytes of every extent are |
 //! | [`bins`] | how full the slabs of each size class are |
-//! | [`settings`] | the settings in force |
+//! | `settings` | the settings in force |
 //! | [`tell`] | telling what was found, block by block |
 //! | [`survey`] | one look at all of it |
+//! | [`heap`] | its heap as one of those that a process may have |
 
 pub mod account;
 pub mod arenas;
@@ -36,11 +37,12 @@ pub mod descriptor;
 pub mod extent;
 pub mod forgotten;
 pub mod gaps;
+pub mod heap;
 pub mod layout;
 pub mod locate;
 pub mod reader;
 pub mod rtree;
-pub mod settings;
+mod settings;
 pub mod sizes;
 pub mod slabs;
 pub mod survey;
@@ -49,7 +51,7 @@ pub mod tsd;
 pub mod walk;
 
 pub use descriptor::DESCRIPTOR;
+pub use heap::JemallocHeap;
 pub use locate::{Jemalloc, Search};
-pub use settings::Settings;
 pub use survey::{Context, Survey};
 pub use tell::Listener;

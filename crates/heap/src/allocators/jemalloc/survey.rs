@@ -8,12 +8,12 @@ use super::blocks::{Block, Blocks};
 use super::caches::{Caches, Ground, ThreadCache};
 use super::extent::{Purpose, State};
 use super::locate::Jemalloc;
-use super::reader::Reader;
+use super::reader::{Reader, pages_of};
 use super::rtree::leaves;
-use super::settings::Settings;
 use super::tell::Listener;
 use super::walk::{Placed, Walk, resident_within};
 use super::{forgotten, tsd};
+use crate::model::JemallocSettings;
 use crate::ranges::joined;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -85,7 +85,7 @@ pub struct Survey {
     /// By index.
     pub arenas: BTreeMap<u32, SurveyedArena>,
     /// The settings in force.
-    pub settings: Settings,
+    pub settings: JemallocSettings,
     /// Slabs by arena and size class.
     pub bins: Bins,
     /// The caches of the threads.
@@ -161,7 +161,7 @@ impl Survey {
         };
         let mut survey = Survey {
             arenas: BTreeMap::new(),
-            settings: Settings::of(&arenas, &caches, context.threads),
+            settings: JemallocSettings::of(&arenas, &caches, context.threads),
             bins: Bins::new(),
             own: own(&caches, &forgotten_caches),
             caches,
@@ -174,7 +174,8 @@ impl Survey {
             pad: jemalloc.pad,
             extents,
         };
-        survey.count(arenas, &bases);
+        let claimed = claimed(memory, context.claims, &survey.extents)?;
+        survey.count(arenas, &bases, &claimed);
         Ok(survey)
     }
 
@@ -243,8 +244,8 @@ impl Survey {
         Knowledge { cached: &self.caches, forgotten: &self.forgotten_caches, own: &self.own, pad: self.pad }
     }
 
-    /// Adds up what was found.
-    fn count(&mut self, arenas: Arenas, bases: &BTreeMap<u32, Base>) {
+    /// Adds up what was found. `claimed`: resident bytes of extents, by their base, that others account for.
+    fn count(&mut self, arenas: Arenas, bases: &BTreeMap<u32, Base>, claimed: &BTreeMap<u64, u64>) {
         let mut rows: BTreeMap<u32, SurveyedArena> = BTreeMap::new();
         let mut bins = Bins::new();
         let mut lost = Forgotten { threads: self.forgotten_caches.list.len() as u64, ..Forgotten::default() };
@@ -261,7 +262,8 @@ impl Survey {
         for placed in &self.extents {
             let contents = knowledge.contents(placed);
             let row = rows.entry(placed.extent.arena).or_default();
-            row.tally += knowledge.tally(placed, &contents);
+            let tally = knowledge.tally(placed, &contents);
+            row.tally += tally.without(claimed.get(&placed.extent.base).copied().unwrap_or(0));
             row.counts.add(placed, &contents, self.pad);
             lost.add(placed, &contents, self.pad);
             bins::add(&mut bins, &knowledge, placed, &contents);
@@ -318,6 +320,21 @@ impl Forgotten {
         self.blocks += blocks;
         self.bytes += bytes;
     }
+}
+
+/// Resident bytes inside of extents that others account for, by the extents' bases.
+fn claimed(memory: &dyn Memory, claims: &[Range<u64>], extents: &[Placed]) -> Result<BTreeMap<u64, u64>> {
+    let mut claimed = BTreeMap::new();
+    for claim in claims {
+        let first = extents.partition_point(|placed| placed.extent.end() <= claim.start);
+        for placed in extents[first..].iter().take_while(|placed| placed.extent.base < claim.end) {
+            let part = claim.start.max(placed.extent.base)..claim.end.min(placed.extent.end());
+            let Some(pages) = pages_of(&part) else { continue };
+            let resident = memory.residency(pages.start, pages.end - pages.start)?.resident_within(part);
+            *claimed.entry(placed.extent.base).or_default() += resident;
+        }
+    }
+    Ok(claimed)
 }
 
 /// Where the pages of a heap can be: private anonymous memory, adjacent mappings joined.
