@@ -1,6 +1,6 @@
 //! What went wrong in a run, counted by class, with one example of each in words.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,6 +82,15 @@ impl Faults {
 impl Serialize for Faults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.classes.iter().map(|(class, counted)| (class, counted.count)))
+    }
+}
+
+/// A document has counts only: the example of a class that is read back is empty.
+impl<'de> Deserialize<'de> for Faults {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counts = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let counted = |(class, count)| (Cow::Owned(class), Counted { count, example: String::new() });
+        Ok(Self { classes: counts.into_iter().map(counted).collect() })
     }
 }
 

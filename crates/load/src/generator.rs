@@ -3,7 +3,7 @@
 use crate::latency::Latency;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// A thread that used more of its core than this was itself the limit.
@@ -17,7 +17,7 @@ const LATE_NS: f64 = 1e6;
 const LATE_SHARE: f64 = 0.10;
 
 /// What the generator used and how late it was.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time of the generating thread, in seconds.
     pub cpu_s: f64,

@@ -1,8 +1,8 @@
 //! A latency distribution: an HdrHistogram in nanoseconds and what is read off it.
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
-use serde::{Serialize, Serializer};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Latency {
 }
 
 /// The figures of a [`Latency`] that people compare, in nanoseconds. Absent figures (`None`) mean that nothing was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many times were recorded.
     pub count: u64,
@@ -34,6 +34,17 @@ pub struct Summary {
     pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: Option<u64>,
+}
+
+/// A [`Summary`] with a measure of the tail, as `unbloat bench --json` has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// The percentiles.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The mean of the slowest tenth: it moves less than a percentile when one event, such as a full collection, falls into a
+    /// run or not.
+    pub mean_above_p90_ns: Option<u64>,
 }
 
 /// Its figures, not its thousands of buckets.
@@ -83,9 +94,30 @@ impl Latency {
         (self.count() > 0).then(|| self.histogram.value_at_quantile(quantile).min(self.histogram.max()))
     }
 
+    /// The mean of the times beyond `quantile`, the time at that rank itself with the share of it that lies beyond; `None` if
+    /// nothing was recorded.
+    fn mean_above_ns(&self, quantile: f64) -> Option<u64> {
+        let wanted = self.count() as f64 * (1.0 - quantile);
+        let (mut left, mut sum) = (wanted, 0.0);
+        let mut slowest: Vec<_> = self.histogram.iter_recorded().collect();
+        while let Some(value) = slowest.pop()
+            && left > 0.0
+        {
+            let taken = left.min(value.count_at_value() as f64);
+            sum += taken * self.histogram.median_equivalent(value.value_iterated_to()) as f64;
+            left -= taken;
+        }
+        (wanted > 0.0).then(|| (sum / wanted) as u64)
+    }
+
     /// The mean; `None` if nothing was recorded.
     pub fn mean(&self) -> Option<Duration> {
         (self.count() > 0).then(|| Duration::from_nanos(self.histogram.mean() as u64))
+    }
+
+    /// The mean in nanoseconds; `None` if nothing was recorded.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.mean().map(|mean| u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The figures that people compare.
@@ -101,6 +133,11 @@ impl Latency {
         }
     }
 
+    /// The figures that documents have.
+    pub fn times(&self) -> Times {
+        Times { summary: self.summary(), mean_above_p90_ns: self.mean_above_ns(0.90) }
+    }
+
     /// The whole distribution in HdrHistogram's V2 encoding (uncompressed), as the recording file keeps it.
     pub fn to_v2(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -113,7 +150,7 @@ impl Summary {
     /// The figures of a distribution in a recording file ([`Latency::to_v2`]), whatever its bounds are; `None` when the
     /// bytes are no HdrHistogram.
     pub fn of_v2(mut bytes: &[u8]) -> Option<Self> {
-        let histogram = Deserializer::new().deserialize(&mut bytes).ok()?;
+        let histogram = hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes).ok()?;
         Some(Latency { histogram }.summary())
     }
 }
@@ -122,6 +159,7 @@ impl Summary {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use hdrhistogram::serialization::Deserializer;
 
     #[test]
     fn nothing_recorded_is_absent_and_not_zero() {
@@ -146,6 +184,19 @@ mod tests {
             let ratio = got.unwrap() as f64 / (want * 1e6);
             assert!((ratio - 1.0).abs() < 0.001_1, "{got:?} is not {want} ms");
         }
+    }
+
+    #[test]
+    fn the_mean_of_the_slowest_tenth_is_exact_to_a_thousandth() {
+        let mut latency = Latency::new();
+        for ms in 1..=95u64 {
+            latency.record_ns(ms * 1_000_000);
+        }
+        // Nine and a half of 95: 87 to 95 whole, and half of 86.
+        let expected = ((87..=95).sum::<u64>() as f64 + 43.0) / 9.5 * 1e6;
+        let ratio = latency.times().mean_above_p90_ns.unwrap() as f64 / expected;
+        assert!((ratio - 1.0).abs() < 0.001_1, "{ratio}");
+        assert_eq!(Latency::new().times().mean_above_p90_ns, None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod cable;
 mod clock;
+mod document;
 mod fault;
 mod generator;
 pub mod http;
@@ -16,9 +17,10 @@ mod progress;
 mod schedule;
 pub mod ws;
 
+pub use document::{BenchDocument, BenchRun, CableRun, HttpRun, JobsRun, OpenLoopSettings};
 pub use fault::{Fault, Faults};
 pub use generator::Generator;
-pub use latency::{Latency, Summary};
+pub use latency::{Latency, Summary, Times};
 pub use net::limit::FileLimit;
 pub use net::target::TargetError;
 pub use net::tls::{Trust, TrustError};

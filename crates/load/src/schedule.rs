@@ -3,11 +3,13 @@
 use crate::options::OptionsError;
 use rand::RngExt as _;
 use rand::rngs::SmallRng;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// How the intended times of an open loop lie.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// Equally far apart.
     #[default]

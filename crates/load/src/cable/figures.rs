@@ -3,25 +3,25 @@
 use super::tally::Counts;
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
-use crate::latency::Latency;
-use serde::Serialize;
+use crate::latency::{Latency, Times};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The figures of one step.
-#[derive(Debug, Clone, Serialize)]
-pub struct Step {
+/// The figures of one step. Its times are distributions, or in a document the summaries of them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Step<T = Latency> {
     /// Clients that were subscribed when the broadcasts began.
     pub clients: u32,
     /// When it began to connect the clients that it adds, in seconds since the run began.
     pub start_s: f64,
     /// From opening the TCP connection until the subscription was confirmed, for those that this step added.
-    pub connect: Latency,
+    pub connect: T,
     /// From sending a broadcast until its sender has the acknowledgement.
-    pub ack: Latency,
+    pub ack: T,
     /// From sending a broadcast until one subscriber has it, for each subscriber.
-    pub delivery: Latency,
+    pub delivery: T,
     /// From sending a broadcast until the last subscriber has it, for the broadcasts that reached all.
-    pub fan_out: Latency,
+    pub fan_out: T,
     /// Broadcasts sent.
     pub messages: u64,
     /// Deliveries that there should have been: for each broadcast, those subscribed when it was sent.
@@ -48,10 +48,10 @@ pub struct Step {
 }
 
 /// The whole run.
-#[derive(Debug, Clone, Serialize)]
-pub struct CableFigures {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CableFigures<T = Latency> {
     /// Its steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Step<T>>,
     /// The generator over the whole run, connecting included.
     pub generator: Generator,
     /// Whether the user ended it early.
@@ -122,8 +122,6 @@ impl Step {
         }
         Self {
             clients,
-            start_s: 0.0,
-            connect: Latency::new(),
             ack: counts.ack,
             delivery: counts.delivery,
             fan_out: counts.fan_out,
@@ -133,11 +131,8 @@ impl Step {
             lost: counts.lost,
             duplicated: counts.duplicated,
             late: counts.late,
-            disconnects: 0,
             errors,
-            duration_s: 0.0,
-            generator: Generator::default(),
-            acks_ns: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -161,6 +156,28 @@ impl Step {
         ))
     }
 
+    fn summarized(&self) -> Step<Times> {
+        Step {
+            clients: self.clients,
+            start_s: self.start_s,
+            connect: self.connect.times(),
+            ack: self.ack.times(),
+            delivery: self.delivery.times(),
+            fan_out: self.fan_out.times(),
+            messages: self.messages,
+            expected: self.expected,
+            received: self.received,
+            lost: self.lost,
+            duplicated: self.duplicated,
+            late: self.late,
+            disconnects: self.disconnects,
+            errors: self.errors.clone(),
+            duration_s: self.duration_s,
+            generator: self.generator,
+            acks_ns: Vec::new(),
+        }
+    }
+
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.lost > 0 {
@@ -180,6 +197,12 @@ impl Step {
 }
 
 impl CableFigures {
+    /// The figures with summaries in place of distributions.
+    pub(crate) fn summarized(&self) -> CableFigures<Times> {
+        let steps = self.steps.iter().map(Step::summarized).collect();
+        CableFigures { steps, generator: self.generator, interrupted: self.interrupted }
+    }
+
     /// Why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.steps.iter().flat_map(Step::problems).collect();

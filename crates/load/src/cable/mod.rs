@@ -12,12 +12,14 @@ mod intake;
 mod load;
 mod options;
 mod pool;
+mod settings;
 mod tally;
 mod waiting;
 mod wire;
 
 pub use figures::{CableFigures, Problem, Step};
 pub use options::{CableOptions, Pace, Protocol};
+pub use settings::{PaceSettings, Settings};
 
 use crate::fault::Faults;
 use crate::generator::CpuMeter;
@@ -41,7 +43,7 @@ const TELL_NS: u64 = 250_000_000;
 pub enum Error {
     /// The plan makes no sense.
     #[error(transparent)]
-    CableOptions(#[from] OptionsError),
+    Options(#[from] OptionsError),
     /// The server cannot be reached.
     #[error(transparent)]
     Target(#[from] TargetError),

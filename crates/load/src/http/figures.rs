@@ -2,20 +2,21 @@
 
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
-use crate::latency::Latency;
-use serde::Serialize;
+use crate::latency::{Latency, Times};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// RequestFigures of some requests.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct RequestFigures {
+/// Figures of some requests. Their times are a distribution, or in a document the summary of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RequestFigures<T = Latency> {
     /// Requests that were answered or failed.
     pub requests: u64,
     /// From sending the request (open loop: from its intended time) until the last byte of the response is there. Only
     /// responses with an expected status.
-    pub response: Latency,
+    pub response: T,
     /// Responses by status.
+    #[serde(deserialize_with = "statuses")]
     pub statuses: BTreeMap<u16, u64>,
     /// Bytes of the responses' bodies.
     pub body_bytes: u64,
@@ -24,21 +25,21 @@ pub struct RequestFigures {
 }
 
 /// The figures of one kind of request.
-#[derive(Debug, Clone, Serialize)]
-pub struct RouteFigures {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RouteFigures<T = Latency> {
     /// Its name.
     pub name: String,
     /// Over all batches.
     #[serde(flatten)]
-    pub figures: RequestFigures,
+    pub figures: RequestFigures<T>,
 }
 
 /// One batch.
-#[derive(Debug, Clone, Serialize)]
-pub struct Batch {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Batch<T = Latency> {
     /// Of all routes.
     #[serde(flatten)]
-    pub figures: RequestFigures,
+    pub figures: RequestFigures<T>,
     /// From its first request to its last response, in seconds.
     pub duration_s: f64,
     /// The generator while it lasted.
@@ -46,12 +47,12 @@ pub struct Batch {
 }
 
 /// The whole run; the warm-up is in none of its figures but [`HttpFigures::warm_up_errors`].
-#[derive(Debug, Clone, Serialize)]
-pub struct HttpFigures {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HttpFigures<T = Latency> {
     /// In order.
-    pub batches: Vec<Batch>,
+    pub batches: Vec<Batch<T>>,
     /// In the order of the plan.
-    pub routes: Vec<RouteFigures>,
+    pub routes: Vec<RouteFigures<T>>,
     /// What went wrong before anything was measured, logins included.
     pub warm_up_errors: Faults,
     /// The generator over the whole run.
@@ -94,7 +95,26 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Keys of a JSON object are texts; inside of a flattened struct serde leaves them so.
+fn statuses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
+    let texts = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    let number =
+        |(status, count): (String, u64)| Ok((status.parse().map_err(serde::de::Error::custom)?, count));
+    texts.into_iter().map(number).collect()
+}
+
 impl RequestFigures {
+    /// The figures with a summary in place of the distribution.
+    pub(crate) fn summarized(&self) -> RequestFigures<Times> {
+        RequestFigures {
+            requests: self.requests,
+            response: self.response.times(),
+            statuses: self.statuses.clone(),
+            body_bytes: self.body_bytes,
+            errors: self.errors.clone(),
+        }
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.response.merge(&other.response);
@@ -123,6 +143,26 @@ impl Batch {
 }
 
 impl HttpFigures {
+    /// The figures with summaries in place of distributions.
+    pub(crate) fn summarized(&self) -> HttpFigures<Times> {
+        let batch = |batch: &Batch| Batch {
+            figures: batch.figures.summarized(),
+            duration_s: batch.duration_s,
+            generator: batch.generator,
+        };
+        let route = |route: &RouteFigures| RouteFigures {
+            name: route.name.clone(),
+            figures: route.figures.summarized(),
+        };
+        HttpFigures {
+            batches: self.batches.iter().map(batch).collect(),
+            routes: self.routes.iter().map(route).collect(),
+            warm_up_errors: self.warm_up_errors.clone(),
+            generator: self.generator,
+            interrupted: self.interrupted,
+        }
+    }
+
     /// All batches together.
     pub fn total(&self) -> RequestFigures {
         let mut total = RequestFigures::default();

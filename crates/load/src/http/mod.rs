@@ -9,12 +9,14 @@ mod options;
 mod pacer;
 mod routes;
 mod row;
+mod settings;
 mod template;
 mod user;
 
 pub use figures::{Batch, HttpFigures, Problem, RequestFigures, RouteFigures};
 pub use options::{Extent, HttpOptions, Pace};
 pub use routes::{Body, Login, Route, Routes, Upload, Values};
+pub use settings::{PaceSettings, Settings};
 
 use crate::clock::Clock;
 use crate::fault::Faults;
@@ -45,7 +47,7 @@ const TELL_EVERY: Duration = Duration::from_millis(250);
 pub enum Error {
     /// The plan or its routes make no sense.
     #[error(transparent)]
-    HttpOptions(#[from] OptionsError),
+    Options(#[from] OptionsError),
     /// The server cannot be reached.
     #[error(transparent)]
     Target(#[from] TargetError),

@@ -2,16 +2,16 @@
 
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
-use crate::latency::Latency;
-use serde::Serialize;
+use crate::latency::{Latency, Times};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A generator that pushes later than this at the 99th percentile taints the run.
 const LATE_NS: u64 = 10_000_000;
 
-/// The figures of a run.
-#[derive(Debug, Clone, Serialize)]
-pub struct JobsFigures {
+/// The figures of a run. Its times are distributions, or in a document the summaries of them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct JobsFigures<T = Latency> {
     /// Jobs that were pushed.
     pub pushed: u64,
     /// Jobs that a worker took.
@@ -23,11 +23,11 @@ pub struct JobsFigures {
     /// Jobs that nobody had taken when the run was given up or ended early; they were withdrawn.
     pub withdrawn: u64,
     /// From pushing a job (open loop: from its intended time) until a worker takes it.
-    pub queue: Latency,
+    pub queue: T,
     /// From taking a job until its thread is free again. The mean is exact, the spread a lower bound.
-    pub run: Latency,
+    pub run: T,
     /// Time between two looks at the queue: no time is known better than this.
-    pub resolution: Latency,
+    pub resolution: T,
     /// From the first job taken to the last one ended, in seconds.
     pub duration_s: f64,
     /// Sidekiq processes at the start.
@@ -79,6 +79,26 @@ impl fmt::Display for Problem {
 }
 
 impl JobsFigures {
+    /// The figures with summaries in place of distributions.
+    pub(crate) fn summarized(&self) -> JobsFigures<Times> {
+        JobsFigures {
+            pushed: self.pushed,
+            taken: self.taken,
+            ended: self.ended,
+            failed: self.failed,
+            withdrawn: self.withdrawn,
+            queue: self.queue.times(),
+            run: self.run.times(),
+            resolution: self.resolution.times(),
+            duration_s: self.duration_s,
+            processes: self.processes,
+            threads: self.threads,
+            errors: self.errors.clone(),
+            generator: self.generator,
+            interrupted: self.interrupted,
+        }
+    }
+
     /// Jobs ended per second.
     pub fn per_second(&self) -> f64 {
         if self.duration_s > 0.0 { self.ended as f64 / self.duration_s } else { 0.0 }

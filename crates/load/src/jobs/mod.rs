@@ -3,11 +3,13 @@
 
 mod figures;
 mod options;
+mod settings;
 mod sidekiq;
 mod watch;
 
 pub use figures::{JobsFigures, Problem};
 pub use options::{JobsOptions, Pace};
+pub use settings::{PaceSettings, Settings};
 
 use crate::clock::Clock;
 use crate::fault::Faults;
@@ -34,7 +36,7 @@ const IDLE_LOOKS: u32 = 30;
 pub enum Error {
     /// The plan makes no sense.
     #[error(transparent)]
-    JobsOptions(#[from] OptionsError),
+    Options(#[from] OptionsError),
     /// The URL cannot be used.
     #[error(
         "{url} is no Redis URL: {cause}. Write redis://HOST:PORT/DATABASE or redis+unix:///PATH?db=DATABASE"

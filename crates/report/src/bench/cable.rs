@@ -1,11 +1,9 @@
-//! `unbloat bench cable`: the table and the document.
+//! `unbloat bench cable`: the table.
 
 use super::time::time;
-use super::{Problems, open_loop};
 use crate::style::thousands;
-use serde_json::{Value, json};
 use std::fmt;
-use unbloat_load::cable::{CableFigures, CableOptions, Pace, Step};
+use unbloat_load::cable::Step;
 
 /// The heading of the table of steps.
 #[derive(Debug)]
@@ -62,30 +60,4 @@ fn row(
         f,
         "{clients:>7}  {p50:>11} {p95:>8} {p99:>8} {max:>8}  {delivery:>12}  {ack_p50:>8} {ack_p95:>8}  {connect:>11}  {delivered}"
     )
-}
-
-/// The document of `unbloat bench cable --json` (`docs/reference/bench.schema.json`).
-pub fn document(plan: &CableOptions, outcome: &CableFigures) -> Value {
-    super::document("cable", settings(plan), outcome, Value::Null, &Problems::new(outcome.problems()))
-}
-
-/// What the run was asked to do, for the document and the recording. Headers and sources of trust are left out: they may be
-/// secrets.
-pub fn settings(plan: &CableOptions) -> Value {
-    let pace = match plan.pace {
-        Pace::Closed { in_flight } => json!({"loop": "closed", "in_flight": in_flight}),
-        Pace::Classic { in_flight } => json!({"loop": "classic", "in_flight": in_flight}),
-        Pace::Open(open) => open_loop(open),
-    };
-    json!({
-        "url": plan.url,
-        "protocol": plan.protocol.to_string(),
-        "clients": plan.clients,
-        "step": plan.step,
-        "sample": plan.sample,
-        "pace": pace,
-        "payload_bytes": plan.payload,
-        "timeout_s": plan.timeout.as_secs_f64(),
-        "seed": plan.seed,
-    })
 }

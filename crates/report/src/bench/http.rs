@@ -1,11 +1,9 @@
-//! `unbloat bench http`: the tables and the document.
+//! `unbloat bench http`: the tables.
 
 use super::time::time;
-use super::{Problems, open_loop};
 use crate::style::thousands;
-use serde_json::{Value, json};
 use std::fmt;
-use unbloat_load::http::{Batch, Extent, HttpFigures, HttpOptions, Pace, RequestFigures};
+use unbloat_load::http::{Batch, HttpFigures, RequestFigures};
 
 /// The heading of the tables.
 #[derive(Debug)]
@@ -63,42 +61,4 @@ fn row(
     rate: &str,
 ) -> fmt::Result {
     write!(f, "{name:<28} {requests:>10} {errors:>7}  {p50:>8} {p95:>8} {p99:>8} {max:>8}  {rate:>10}")
-}
-
-/// The document of `unbloat bench http --json` (`docs/reference/bench.schema.json`).
-pub fn document(plan: &HttpOptions, outcome: &HttpFigures) -> Value {
-    let derived = json!({"total": outcome.total()});
-    super::document("http", settings(plan), outcome, derived, &Problems::new(outcome.problems()))
-}
-
-/// What the run was asked to do, for the document and the recording. Headers and logins are left out: they may be secrets.
-pub fn settings(plan: &HttpOptions) -> Value {
-    let pace = match plan.pace {
-        Pace::Closed { users } => json!({"loop": "closed", "users": users}),
-        Pace::Open { open, users } => {
-            let mut pace = open_loop(open);
-            pace["users"] = users.into();
-            pace
-        }
-    };
-    let extent = |extent: Extent| match extent {
-        Extent::Requests(requests) => json!({"requests": requests}),
-        Extent::Time(time) => json!({"time_s": time.as_secs_f64()}),
-    };
-    let routes: Vec<Value> = plan
-        .routes
-        .routes
-        .iter()
-        .map(|route| json!({"name": route.label(), "method": route.method, "path": route.path, "weight": route.weight}))
-        .collect();
-    json!({
-        "routes": routes,
-        "pace": pace,
-        "warm_up": extent(plan.warm_up),
-        "batch": extent(plan.batch),
-        "batches": plan.batches,
-        "per_connection": plan.per_connection,
-        "timeout_s": plan.timeout.as_secs_f64(),
-        "seed": plan.seed,
-    })
 }

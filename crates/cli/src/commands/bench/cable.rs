@@ -8,9 +8,9 @@ use crate::exit::Exit;
 use std::net::IpAddr;
 use std::time::Duration;
 use unbloat_load::cable::{self, CableOptions, Pace, Protocol, Step};
-use unbloat_load::{Arrivals, OpenLoop};
+use unbloat_load::{Arrivals, BenchDocument, OpenLoop};
 use unbloat_report::bench::Problems;
-use unbloat_report::bench::cable::{Heading, Row, document, settings};
+use unbloat_report::bench::cable::{Heading, Row};
 
 /// Options of `unbloat bench cable`. The defaults are the reference benchmark of the field.
 #[derive(Debug, clap::Args)]
@@ -106,7 +106,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan();
-    let mut run = Run::begin(&args.common, "cable", &settings(&plan))?;
+    let mut run = Run::begin(&args.common, "cable", &plan.settings())?;
     let mut headed = false;
     let outcome = cable::run(&plan, &mut run.follower, |step| {
         match step.classic_line() {
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         record(&mut run.record, step);
     })?;
-    run.end(&Problems::new(outcome.problems()), "", || document(&plan, &outcome))
+    run.end(&Problems::new(outcome.problems()), "", || BenchDocument::cable(&plan, &outcome))
 }
 
 fn record(record: &mut Record, step: &Step) {

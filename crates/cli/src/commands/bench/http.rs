@@ -10,9 +10,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 use unbloat_load::http::{self, Extent, HttpOptions, Pace, Routes};
-use unbloat_load::{Arrivals, OpenLoop};
+use unbloat_load::{Arrivals, BenchDocument, OpenLoop};
 use unbloat_report::bench::Problems;
-use unbloat_report::bench::http::{BatchRow, Heading, RouteRows, document, settings};
+use unbloat_report::bench::http::{BatchRow, Heading, RouteRows};
 
 /// Options of `unbloat bench http`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
-    let mut run = Run::begin(&args.common, "http", &settings(&plan))?;
+    let mut run = Run::begin(&args.common, "http", &plan.settings())?;
     let mut number = 0;
     let outcome = http::run(&plan, &mut run.follower, |batch| {
         number += 1;
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         ];
         run.record.step(&format!("batch {number}"), &[("response", &batch.figures.response)], &metrics);
     })?;
-    run.end(&Problems::new(outcome.problems()), RouteRows(&outcome), || document(&plan, &outcome))
+    run.end(&Problems::new(outcome.problems()), RouteRows(&outcome), || BenchDocument::http(&plan, &outcome))
 }
 
 impl Args {

@@ -6,9 +6,9 @@ use crate::arguments::duration;
 use crate::exit::Exit;
 use std::time::Duration;
 use unbloat_load::jobs::{self, JobsOptions, Pace};
-use unbloat_load::{Arrivals, OpenLoop};
+use unbloat_load::{Arrivals, BenchDocument, OpenLoop};
 use unbloat_report::bench::Problems;
-use unbloat_report::bench::jobs::{Table, document, settings};
+use unbloat_report::bench::jobs::Table;
 
 /// Options of `unbloat bench jobs`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ fn json(text: &str) -> Result<serde_json::Value, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan();
-    let mut run = Run::begin(&args.common, "jobs", &settings(&plan))?;
+    let mut run = Run::begin(&args.common, "jobs", &plan.settings())?;
     let outcome = jobs::run(&plan, &mut run.follower)?;
     let metrics = [
         ("jobs", outcome.ended as f64, "1"),
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         ("throughput", outcome.per_second(), "1/s"),
     ];
     run.record.step("jobs", &[("queue", &outcome.queue), ("run", &outcome.run)], &metrics);
-    run.end(&Problems::new(outcome.problems()), Table(&outcome), || document(&plan, &outcome))
+    run.end(&Problems::new(outcome.problems()), Table(&outcome), || BenchDocument::jobs(&plan, &outcome))
 }
 
 impl Args {

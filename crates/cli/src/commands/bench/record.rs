@@ -1,7 +1,7 @@
 //! `-o FILE`: the result into a recording file, where a recorder's memory samples may lie already.
 
 use anyhow::Context as _;
-use serde_json::Value;
+use serde::Serialize;
 use std::path::Path;
 use unbloat_load::Latency;
 use unbloat_recording::{Key, Kind, Metric};
@@ -23,13 +23,13 @@ pub(super) struct Record {
 impl Record {
     /// Opens the file if there is one to be written, and marks the beginning. A file that exists is added to: `unbloat record`
     /// may be writing to it.
-    pub(super) fn begin(path: Option<&Path>, bench: &str, settings: &Value) -> anyhow::Result<Self> {
+    pub(super) fn begin(path: Option<&Path>, bench: &str, settings: &impl Serialize) -> anyhow::Result<Self> {
         let mut record = Self {
             writer: None,
             owns: false,
             step_began_ns: 0,
             step: 0,
-            settings: settings.to_string(),
+            settings: serde_json::to_value(settings)?.to_string(),
             failed: None,
         };
         let Some(path) = path else { return Ok(record) };

@@ -4,8 +4,9 @@ use super::Common;
 use super::follow::{Follower, Printer};
 use super::record::Record;
 use crate::exit::Exit;
-use serde_json::Value;
+use serde::Serialize;
 use std::fmt::Display;
+use unbloat_load::BenchDocument;
 use unbloat_report::bench::Problems;
 
 /// What every driver's run has.
@@ -19,7 +20,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Opens the recording, if there is one to be written, and begins to follow.
-    pub(super) fn begin(common: &Common, bench: &str, settings: &Value) -> anyhow::Result<Self> {
+    pub(super) fn begin(common: &Common, bench: &str, settings: &impl Serialize) -> anyhow::Result<Self> {
         let record = Record::begin(common.output.as_deref(), bench, settings)?;
         let follower = Follower::start(common.quiet)?;
         Ok(Self { printer: follower.printer(), follower, record, in_text: !common.json })
@@ -30,7 +31,7 @@ impl Run {
         self,
         problems: &Problems,
         text: impl Display,
-        document: impl FnOnce() -> Value,
+        document: impl FnOnce() -> BenchDocument,
     ) -> anyhow::Result<Exit> {
         let Self { follower, printer, record, in_text } = self;
         drop(follower);
@@ -38,7 +39,7 @@ impl Run {
             printer.text(text);
             printer.text(problems);
         } else {
-            printer.line(document());
+            printer.line(serde_json::to_value(document())?);
         }
         record.end(problems.is_clean())?;
         printer.check()?;
