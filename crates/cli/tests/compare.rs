@@ -60,7 +60,7 @@ fn sleeper(variants: &str) -> String {
     "#;
     format!(
         "title = \"sleeper\"\n[server]\nstart = [\"ruby\", \"-e\", '''{script}''']\nready = {{ line = \"ready pid=\" }}\n\
-         [load]\ndriver = \"own\"\n[design]\nblocks = 6\nidle-tail = \"0s\"\n[rule]\nminimize = \"p50\"\nnot-worse = []\n{variants}"
+         [load]\ndriver = \"own\"\n[design]\nblocks = 6\nmax-other-cpu = 1\nidle-tail = \"0s\"\n[rule]\nminimize = \"p50\"\nnot-worse = []\n{variants}"
     )
 }
 
@@ -69,7 +69,7 @@ fn the_fragment_application_is_compared_from_its_processes_to_the_page() {
     let app = root().join("apps/fragment/start").canonicalize().unwrap();
     let plan = format!(
         "title = \"burst\"\n[server]\nstart = [\"{}\", \"burst\", \"--megabytes\", \"60\", \"--idle\", \"600\"]\n\
-         wrapper-variable = \"UNBLOAT_WRAP\"\nready = {{ line = \"ready pid=\" }}\n[load]\ndriver = \"own\"\n[design]\n\
+         wrapper-variable = \"UNBLOAT_WRAP\"\nready = {{ line = \"ready pid=\" }}\n[load]\ndriver = \"own\"\n[design]\nmax-other-cpu = 1\n\
          blocks = 5\nidle-tail = \"100ms\"\n[rule]\nnot-worse = []\n\
          [[variant]]\nname = \"default\"\nallocator = \"glibc\"\n\
          [[variant]]\nname = \"one arena\"\nallocator = \"glibc\"\nenvironment = {{ MALLOC_ARENA_MAX = \"1\" }}\n",

@@ -21,7 +21,7 @@ impl Bench {
     fn with(server: &str, load: &str, variants: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let plan = format!(
-            "title = \"trouble\"\n[server]\nstop-within = \"500ms\"\n{server}\n[load]\n{load}\n[design]\nblocks = 1\n\
+            "title = \"trouble\"\n[server]\nstop-within = \"500ms\"\n{server}\n[load]\n{load}\n[design]\nblocks = 1\nmax-other-cpu = 1\n\
              idle-tail = \"0s\"\n[rule]\nnot-worse = []\n{variants}"
         );
         std::fs::write(directory.path().join("plan.toml"), plan).unwrap();
@@ -251,7 +251,7 @@ fn what_others_take_of_the_machine_is_known_and_a_plan_may_forbid_it() {
     let busy = "(sh -c 'while :; do :; done' &); echo ready; exec sleep 60";
     let load = "driver = \"command\"\ncommand = [\"sleep\", \"1\"]";
     let bench = Bench::new(&shell(busy), load);
-    design(&bench, "max-other-cpu = 0.001");
+    change(&bench, "max-other-cpu = 1", "max-other-cpu = 0.001");
     let document = bench.document();
     assert_eq!(document["variants"][0]["runs"], 0);
     let why = document["excluded"][0]["why"].as_str().unwrap();

@@ -273,7 +273,7 @@ fn judge(
     bounds: Option<(f64, f64)>,
     settings: &Settings,
 ) -> Finding {
-    let factor = 1.0 + settings.rule.margin;
+    let factor = 1.0 + settings.rule.margin(metric);
     match (contrast.shown(p_adjusted, settings.alpha()), bounds) {
         (Some(shown), _) if (shown == Ordering::Less) == metric.less_is_better() => Finding::Better,
         (Some(_), _) => Finding::Worse,
@@ -286,6 +286,7 @@ fn judge(
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::plan::Margins;
     use crate::result::Exclusion;
     use crate::schedule::Slot;
 
@@ -300,6 +301,7 @@ pub(crate) mod tests {
                 let (memory, latency) = effects[variant];
                 results.push(RunResult {
                     slot: Slot { block, variant, replica },
+                    repeat: 0,
                     wall_s: 10.0,
                     metrics: [
                         (Metric::PssEnd, 3e8 * memory * noise(1.3)),
@@ -311,6 +313,7 @@ pub(crate) mod tests {
                     proof: vec![],
                     harness_cpu: 0.001,
                     other_cpu: Some(0.02),
+                    stalled: [None; 3],
                     excluded: None,
                 });
             }
@@ -319,7 +322,12 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn settings() -> Settings {
-        Settings { rule: Rule::default(), seed: 1, looks: 1 }
+        let rule = Rule {
+            not_worse: vec![Metric::P95, Metric::Throughput],
+            margin: Margins::All(0.03),
+            ..Rule::default()
+        };
+        Settings { rule, seed: 1, looks: 1 }
     }
 
     pub(crate) fn names(n: usize) -> Vec<String> {

@@ -1,6 +1,7 @@
-//! Who used the machine's CPU while a load ran: the server, the load, the harness, and everybody else.
+//! Shares the machine's CPU out, while a load ran, among the server, the load, the harness and everybody else.
 
 use crate::memory::tree_cpu_s;
+use crate::pressure::{self, PerResource};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use unbloat_process::Pid;
@@ -14,6 +15,7 @@ pub struct Used {
     /// Of what the harness has started and waited for: a load that has ended.
     load_s: f64,
     machine: Option<Machine>,
+    stalled_s: PerResource,
 }
 
 /// What was used between two moments.
@@ -26,6 +28,8 @@ pub struct Shares {
     /// Share of the machine's CPU that went to anything but server, load and harness, interrupts and what a hypervisor
     /// gave to others included. `None` where the kernel does not tell.
     pub others: Option<f64>,
+    /// Share of the time in which some task waited for a resource.
+    pub stalled: PerResource,
 }
 
 impl Used {
@@ -49,6 +53,7 @@ impl Used {
             harness_s: cpu_s(UsageWho::RUSAGE_SELF),
             load_s: cpu_s(UsageWho::RUSAGE_CHILDREN),
             machine: Machine::now(),
+            stalled_s: pressure::stalled_s(),
         }
     }
 
@@ -63,7 +68,8 @@ impl Used {
             (Some(now), Some(then)) => now.share_of_others(then, ours_s),
             _ => None,
         };
-        Shares { server_s, harness: harness_s / wall_s / cores, others }
+        let stalled = pressure::shares(before.stalled_s, self.stalled_s, wall_s);
+        Shares { server_s, harness: harness_s / wall_s / cores, others, stalled }
     }
 }
 
@@ -75,13 +81,15 @@ fn cpu_s(who: UsageWho) -> f64 {
 
 /// The first line of `/proc/stat` (Documentation/filesystems/proc.rst, 1.7), in seconds over all cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Machine {
+pub(crate) struct Machine {
     busy_s: f64,
+    /// Given to other guests by the hypervisor; part of what is busy.
+    stolen_s: f64,
     total_s: f64,
 }
 
 impl Machine {
-    fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?, ticks_per_second())
     }
 
@@ -92,13 +100,23 @@ impl Machine {
         let &[user, nice, system, idle, iowait, irq, softirq, steal] = ticks.as_slice() else { return None };
         let busy = user + nice + system + irq + softirq + steal;
         let seconds = |ticks: f64| ticks / ticks_per_second;
-        Some(Machine { busy_s: seconds(busy), total_s: seconds(busy + idle + iowait) })
+        Some(Machine {
+            busy_s: seconds(busy),
+            stolen_s: seconds(steal),
+            total_s: seconds(busy + idle + iowait),
+        })
     }
 
     /// The kernel counts processes more finely than the machine: less than nothing is nothing.
-    fn share_of_others(self, then: Machine, ours_s: f64) -> Option<f64> {
+    pub(crate) fn share_of_others(self, then: Machine, ours_s: f64) -> Option<f64> {
         let total_s = self.total_s - then.total_s;
         (total_s > 0.0).then(|| ((self.busy_s - then.busy_s - ours_s) / total_s).max(0.0))
+    }
+
+    /// The share that the hypervisor gave to other guests.
+    pub(crate) fn share_stolen(self, then: Machine) -> Option<f64> {
+        let total_s = self.total_s - then.total_s;
+        (total_s > 0.0).then(|| ((self.stolen_s - then.stolen_s) / total_s).max(0.0))
     }
 }
 
@@ -111,11 +129,13 @@ mod tests {
     fn what_is_not_ours_is_others() {
         let then = Machine::parse("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 …\n", 100.0).unwrap();
         let now = Machine::parse("cpu  300 10 180 1000 100 5 5 0 0 0\n", 100.0).unwrap();
-        assert_eq!(then, Machine { busy_s: 2.0, total_s: 10.0 });
+        assert_eq!(then, Machine { busy_s: 2.0, stolen_s: 0.0, total_s: 10.0 });
         // Three seconds busy of six, two of them ours.
         assert_eq!(now.share_of_others(then, 2.0), Some(1.0 / 6.0));
         assert_eq!(now.share_of_others(then, 3.1), Some(0.0));
         assert_eq!(now.share_of_others(now, 0.0), None);
+        let guest = Machine::parse("cpu  100 0 100 900 0 0 0 100\n", 100.0).unwrap();
+        assert_eq!(guest.share_stolen(then), Some(0.5));
         assert_eq!(Machine::parse("cpu  1 2 3\n", 100.0), None);
     }
 }

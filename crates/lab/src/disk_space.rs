@@ -48,7 +48,7 @@ pub fn check(plan: &Plan, runs: usize, recording: &Path) -> Result<(), DiskSpace
 
 /// What the recording may grow to.
 fn recording_bytes(plan: &Plan, runs: usize) -> u64 {
-    let each = plan.design.run_takes + plan.design.warm_up + plan.design.idle_tail;
+    let each = plan.run_takes(None);
     let samples = each.as_secs_f64() / plan.design.sample_every.as_secs_f64();
     SPARE_BYTES + (runs as f64 * samples) as u64 * PROCESSES * SAMPLE_BYTES
 }

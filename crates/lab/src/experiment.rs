@@ -1,29 +1,41 @@
-//! The whole experiment: block after block until the plan is done, or decided.
+//! The whole experiment: a calibration, then block after block until the plan is done, or decided.
 
 use crate::analysis::{Analysis, Settings, analyze};
+use crate::calibration::Calibration;
+use crate::executor::{Executor, Order, RunError};
 use crate::file::ExperimentFile;
-use crate::plan::Plan;
+use crate::plan::{Design, Plan, Rate};
 use crate::recommend::{Recommendation, recommend};
-use crate::result::{Exclusion, RunResult};
-use crate::run::{RunError, TestBed};
+use crate::result::{Exclusion, RunResult, to_repeat};
 use crate::schedule::{self, Slot};
 use crate::variant::Variant;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Who wants to know how far it is.
+/// Follows an experiment.
 pub trait Progress {
-    /// A run begins; `done` of `total` runs are made, the rest takes about `remaining`.
-    fn begins(
-        &mut self,
-        variant: &Variant,
-        slot: Slot,
-        done: usize,
-        total: usize,
-        remaining: Option<Duration>,
-    );
+    /// The rate of all runs is being found on the control.
+    fn calibrates(&mut self, control: &Variant);
+    /// It is found.
+    fn calibrated(&mut self, calibration: &Calibration);
+    /// A run begins.
+    fn begins(&mut self, variant: &Variant, slot: Slot, standing: &Standing);
     /// A run has ended.
     fn ended(&mut self, variant: &Variant, result: &RunResult);
+}
+
+/// How far an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Runs that are made, repetitions of disturbed ones not counted.
+    pub done: usize,
+    /// Runs that there will be.
+    pub total: usize,
+    /// How many runs of this place were disturbed before.
+    pub repeat: usize,
+    /// About what the rest takes.
+    pub remaining: Option<Duration>,
 }
 
 /// At how many blocks the data are looked at.
@@ -39,37 +51,128 @@ pub fn looks(plan: &Plan, until_decided: bool) -> Vec<usize> {
     looks
 }
 
-/// Makes the runs that are still missing. `results` has those that are made, and gets the others.
-///
-/// # Errors
-/// The file cannot be written, or the user wants to stop; what was made is in the file.
-pub fn conduct(
-    bench: &TestBed,
-    file: &mut ExperimentFile,
-    results: &mut Vec<RunResult>,
-    until_decided: bool,
-    progress: &mut dyn Progress,
-) -> Result<(), RunError> {
-    let looks = looks(bench.plan, until_decided);
-    let runs_of_a_block = bench.variants.len() + 1;
-    something_works(results, runs_of_a_block, file.path())?;
-    for (index, &blocks) in looks.iter().enumerate() {
-        let missing = missing(bench.plan.design.seed, blocks, bench.variants.len(), results);
-        let total = results.len() + missing.len();
-        for (slot, position) in missing {
-            let Some(variant) = bench.variants.get(slot.variant) else { continue };
-            progress.begins(variant, slot, results.len(), total, remaining(bench, results, total));
-            let result = bench.run(file, variant, slot, position)?;
-            progress.ended(variant, &result);
-            results.push(result);
-            block_works(results, slot.block, runs_of_a_block, file.path())?;
+/// An experiment under way: its plan and variants, who makes its runs, where they are kept, and who follows it.
+#[derive(Debug)]
+pub struct Experiment<'a, E, P> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its variants, the control first.
+    pub variants: &'a [Variant],
+    /// Makes the runs.
+    pub executor: E,
+    /// Keeps them.
+    pub file: &'a mut ExperimentFile,
+    /// Follows it.
+    pub progress: P,
+}
+
+impl<E: Executor, P: Progress> Experiment<'_, E, P> {
+    /// Makes the runs that are still missing. `results` has those that are made, and gets the others; `calibration` is the one in
+    /// the file.
+    ///
+    /// # Errors
+    /// The file cannot be written, the control has no rate, or the user wants to stop; what was made is in the file.
+    pub fn conduct(
+        &mut self,
+        results: &mut Vec<RunResult>,
+        calibration: Option<Calibration>,
+        until_decided: bool,
+    ) -> Result<(), RunError> {
+        let looks = looks(self.plan, until_decided);
+        something_works(results, self.runs_of_a_block(), self.file.path())?;
+        let calibration = match calibration {
+            Some(calibration) => Some(calibration),
+            None => self.calibrate()?,
+        };
+        for (index, &blocks) in looks.iter().enumerate() {
+            for block in 0..blocks {
+                self.block(block, blocks, calibration.as_ref(), results)?;
+            }
+            let (_, answer) = conclude(self.plan, self.variants, results, looks.len());
+            if answer.is_decided() || index + 1 == looks.len() {
+                break;
+            }
         }
-        let decided = !matches!(answer(bench, results, looks.len()).1, Recommendation::NeedBlocks { .. });
-        if decided || index + 1 == looks.len() {
-            break;
+        Ok(())
+    }
+
+    fn runs_of_a_block(&self) -> usize {
+        self.variants.len() + 1
+    }
+
+    fn calibrate(&mut self) -> Result<Option<Calibration>, RunError> {
+        let Some(control) = self.variants.first() else { return Ok(None) };
+        if self.plan.load.rate() == Some(Rate::Auto) {
+            self.progress.calibrates(control);
+        }
+        let found = self.executor.calibrate(control)?;
+        if let Some(calibration) = &found {
+            self.file.calibrated(calibration)?;
+            self.progress.calibrated(calibration);
+        }
+        Ok(found)
+    }
+
+    /// Makes what is missing of a block, then again what was disturbed.
+    fn block(
+        &mut self,
+        block: usize,
+        blocks: usize,
+        calibration: Option<&Calibration>,
+        results: &mut Vec<RunResult>,
+    ) -> Result<(), RunError> {
+        let Design { seed, max_repeats, .. } = self.plan.design;
+        let order = schedule::block(seed, block, self.variants.len());
+        let position = |slot: Slot| order.iter().position(|other| *other == slot).unwrap_or(0);
+        let is_made = |slot: &Slot| results.iter().any(|run| run.slot == *slot);
+        let missing: Vec<Slot> = order.iter().copied().filter(|slot| !is_made(slot)).collect();
+        for &slot in &missing {
+            self.run(slot, position(slot), 0, blocks, calibration, results)?;
+        }
+        // A repetition may be disturbed, too; each round makes one of every place.
+        loop {
+            let again = to_repeat(results, block, max_repeats);
+            if again.is_empty() {
+                break;
+            }
+            for (slot, repeat) in again {
+                self.run(slot, position(slot), repeat, blocks, calibration, results)?;
+            }
+        }
+        match missing.is_empty() {
+            true => Ok(()),
+            false => block_works(results, block, self.runs_of_a_block(), self.file.path()),
         }
     }
-    Ok(())
+
+    fn run(
+        &mut self,
+        slot: Slot,
+        position: usize,
+        repeat: usize,
+        blocks: usize,
+        calibration: Option<&Calibration>,
+        results: &mut Vec<RunResult>,
+    ) -> Result<(), RunError> {
+        let Some(variant) = self.variants.get(slot.variant) else { return Ok(()) };
+        let total = blocks * self.runs_of_a_block();
+        let done = places(results);
+        let left = total.saturating_sub(done).max(1);
+        let remaining = remaining(self.plan, calibration, results, left);
+        self.progress.begins(variant, slot, &Standing { done, total, repeat, remaining });
+        let id = self.file.begin(slot, position, repeat)?;
+        let order = Order { id, variant, slot, repeat, calibration, earlier: results };
+        let result = self.executor.execute(self.file, &order)?;
+        self.file.end(id, &result)?;
+        self.progress.ended(variant, &result);
+        results.push(result);
+        Ok(())
+    }
+}
+
+/// Places of the experiment that have a run.
+fn places(results: &[RunResult]) -> usize {
+    results.iter().map(|run| run.slot).collect::<BTreeSet<_>>().len()
 }
 
 /// What the runs show, and what follows.
@@ -85,21 +188,6 @@ pub fn conclude(
     let analysis = analyze(&names, results, settings);
     let recommendation = recommend(&analysis, plan.design.max_blocks);
     (analysis, recommendation)
-}
-
-fn answer(bench: &TestBed, results: &[RunResult], looks: usize) -> (Analysis, Recommendation) {
-    conclude(bench.plan, bench.variants, results, looks)
-}
-
-/// The runs of the first `blocks` blocks that are not made yet, with their places, in the order of the schedule.
-fn missing(seed: u64, blocks: usize, variants: usize, made: &[RunResult]) -> Vec<(Slot, usize)> {
-    let is_made = |slot: &Slot| made.iter().any(|result| result.slot == *slot);
-    let places = |block| schedule::block(seed, block, variants).into_iter().enumerate();
-    (0..blocks)
-        .flat_map(places)
-        .map(|(position, slot)| (slot, position))
-        .filter(|(slot, _)| !is_made(slot))
-        .collect()
 }
 
 /// An experiment none of whose runs counts is not worth more of the machine's time: asked when it is begun again.
@@ -123,7 +211,8 @@ fn block_works(
     path: &Path,
 ) -> Result<(), RunError> {
     let runs: Vec<&RunResult> = results.iter().filter(|run| run.slot.block == block).collect();
-    let is_broken = |run: &&RunResult| !matches!(run.excluded, None | Some(Exclusion::Disturbed(_)));
+    let is_broken =
+        |run: &&RunResult| run.excluded.as_ref().is_some_and(|why| !matches!(why, Exclusion::Disturbed(_)));
     let Some(reason) = runs.first().and_then(|first| first.excluded.clone()) else { return Ok(()) };
     if runs.len() < runs_of_a_block || !runs.iter().all(is_broken) {
         return Ok(());
@@ -142,33 +231,25 @@ fn begin_anew(path: &Path) -> String {
     )
 }
 
-/// By the runs so far; before the first, by what the plan expects of one.
-fn remaining(bench: &TestBed, results: &[RunResult], total: usize) -> Option<Duration> {
-    let left = total.saturating_sub(results.len()) as f64;
-    let made: f64 = results.iter().map(|r| r.wall_s).sum();
+/// What `left` runs take: by the runs so far; before the first, by what the plan expects of one.
+fn remaining(
+    plan: &Plan,
+    calibration: Option<&Calibration>,
+    results: &[RunResult],
+    left: usize,
+) -> Option<Duration> {
+    let made: f64 = results.iter().map(|run| run.wall_s).sum();
     let each = match results.len() {
-        0 => {
-            let design = &bench.plan.design;
-            (design.run_takes + design.warm_up + design.idle_tail).as_secs_f64()
-        }
+        0 => plan.run_takes(calibration).as_secs_f64(),
         n => made / n as f64,
     };
-    Duration::try_from_secs_f64(left * each).ok()
+    Duration::try_from_secs_f64(left as f64 * each).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::tests::runs;
-
-    #[test]
-    fn what_is_made_is_not_made_again_and_the_rest_keeps_its_order() {
-        let all = missing(1, 3, 2, &[]);
-        assert_eq!(all.len(), 9);
-        let made: Vec<RunResult> = runs(1, &[(1.0, 1.0), (1.0, 1.0)]);
-        let rest = missing(1, 3, 2, &made);
-        assert_eq!(rest, all[3..]);
-    }
 
     #[test]
     fn a_block_without_a_run_that_counts_ends_the_experiment_and_says_how_to_go_on() {

@@ -165,6 +165,7 @@ mod tests {
             run_facts: runs.iter().map(|(id, run)| (*id, facts(run))).collect(),
             runs,
             looks: 1,
+            calibration: None,
             environment: vec![("kernel".into(), "6.1".into()), ("unbloat_build".into(), "aa".into())],
         }
     }

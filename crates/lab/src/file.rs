@@ -3,10 +3,12 @@
 //! A run is in the file from its start on; without an outcome it was cut short and does not count. So an experiment can
 //! be killed at any moment, and what is in the file with an outcome is whole.
 
+use crate::calibration::Calibration;
 use crate::driver::LoadStep;
 use crate::machine;
-use crate::metric::{Metric, Unit};
+use crate::metric::Metric;
 use crate::plan::{Plan, PlanError};
+use crate::pressure::Resource;
 use crate::result::{Exclusion, RunResult};
 use crate::schedule::Slot;
 use crate::variant::Variant;
@@ -22,6 +24,8 @@ use unbloat_store::{Reader, Writer, begin};
 const PLAN: &str = Key::Plan.name();
 const LOOKS: &str = Key::Looks.name();
 const REPLICA: &str = Key::Replica.name();
+const REPEAT: &str = Key::Repeat.name();
+const CALIBRATION: &str = Key::Calibration.name();
 const PROOF: &str = Key::Proof.name();
 
 /// Names of figures in the table `metric`, beside those of [`Metric::name`].
@@ -82,6 +86,8 @@ pub struct Stored {
     pub runs: Vec<(RunId, RunResult)>,
     /// How often the data are looked at; see [`crate::analysis::Settings::looks`].
     pub looks: usize,
+    /// The open loop that all runs have; `None` where there is none, or none is found yet.
+    pub calibration: Option<Calibration>,
     /// Facts about the machine and the programs when the experiment began, by name.
     pub environment: Vec<(String, String)>,
     /// Facts about the machine, this program and the server's software at each run, by name. Files of earlier versions have
@@ -127,7 +133,7 @@ impl ExperimentFile {
             })?;
             let (plan, variants) = (plan.clone(), all.to_vec());
             let (runs, environment, run_facts) = (Vec::new(), Vec::new(), BTreeMap::new());
-            Stored { plan, variants, runs, looks, environment, run_facts }
+            Stored { plan, variants, runs, looks, calibration: None, environment, run_facts }
         };
         // Who has looked several times cannot take it back: the largest number counts.
         stored.looks = stored.looks.max(looks);
@@ -163,16 +169,28 @@ impl ExperimentFile {
         self.writer.elapsed_ns()
     }
 
-    /// Begins a run, the `position`th of its block.
+    /// Keeps the open loop of all runs.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn begin(&mut self, slot: Slot, position: usize) -> Result<RunId> {
+    pub fn calibrated(&mut self, calibration: &Calibration) -> Result<()> {
+        let text = json(calibration)?;
+        Ok(self.writer.batch(|batch| batch.provenance(None, CALIBRATION, &text))?)
+    }
+
+    /// Begins a run, the `position`th of its block; `repeat` runs of its place were disturbed before.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(&mut self, slot: Slot, position: usize, repeat: usize) -> Result<RunId> {
         let (now, variant) = (self.now_ns(), self.variants.get(slot.variant).copied());
         let run = self.writer.batch(|batch| {
             let block = batch.block(number(slot.block))?;
             let run = batch.run(variant, Some((block, number(position))), now)?;
             batch.provenance(Some(run), REPLICA, &slot.replica.to_string())?;
+            if repeat > 0 {
+                batch.provenance(Some(run), REPEAT, &repeat.to_string())?;
+            }
             Ok(run)
         })?;
         self.facts(run, &machine::facts())?;
@@ -230,10 +248,12 @@ impl ExperimentFile {
         };
         Ok(self.writer.batch(|batch| {
             let figures =
-                result.metrics.iter().map(|(metric, value)| (metric.name(), *value, unit(metric.unit())));
+                result.metrics.iter().map(|(metric, value)| (metric.name(), *value, metric.unit().name()));
             let own = [(HARNESS_CPU, result.harness_cpu, "share"), (WALL, result.wall_s, "s")];
             let others = result.other_cpu.map(|share| (OTHER_CPU, share, "share"));
-            for (name, value, unit) in figures.chain(own).chain(others) {
+            let stalls = Resource::ALL.into_iter().zip(result.stalled);
+            let stalls = stalls.filter_map(|(resource, share)| Some((resource.figure(), share?, "share")));
+            for (name, value, unit) in figures.chain(own).chain(others).chain(stalls) {
                 let row = Row { run: Some(run), step: None, name: name.into(), value, unit: unit.into() };
                 batch.metric(&row)?;
             }
@@ -286,11 +306,12 @@ impl Stored {
             // A run that was cut short has none.
             let Some(outcome) = run.outcome else { continue };
             let (Some(variant), Some(block)) = (index(run.variant), run.block) else { continue };
-            let replica = fact(REPLICA).and_then(|r| r.parse().ok()).unwrap_or(0);
+            let number = |name: &str| fact(name).and_then(|text| text.parse().ok()).unwrap_or(0);
             let figures: Vec<&Row> = rows.iter().filter(|row| row.run == Some(run.id)).collect();
             let figure = |name: &str| figures.iter().find(|row| row.name == name).map(|row| row.value);
             let result = RunResult {
-                slot: Slot { block: usize::try_from(block).unwrap_or(0), variant, replica },
+                slot: Slot { block: usize::try_from(block).unwrap_or(0), variant, replica: number(REPLICA) },
+                repeat: number(REPEAT),
                 wall_s: figure(WALL).unwrap_or_default(),
                 metrics: Metric::ALL.into_iter().filter_map(|m| Some((m, figure(m.name())?))).collect(),
                 steps: figures
@@ -300,19 +321,24 @@ impl Stored {
                 proof: facts.iter().filter(|(n, _)| n == PROOF).map(|(_, value)| value.clone()).collect(),
                 harness_cpu: figure(HARNESS_CPU).unwrap_or_default(),
                 other_cpu: figure(OTHER_CPU),
+                stalled: Resource::ALL.map(|resource| figure(resource.figure())),
                 excluded: (outcome != "done").then(|| {
                     serde_json::from_str(&outcome).unwrap_or(Exclusion::LoadFailed(outcome.clone()))
                 }),
             };
             runs.push((run.id, result));
-            let own = facts.into_iter().filter(|(name, _)| name != REPLICA && name != PROOF);
+            let own =
+                facts.into_iter().filter(|(name, _)| ![REPLICA, REPEAT, PROOF].contains(&name.as_str()));
             run_facts.insert(run.id, own.collect());
         }
         let facts = facts(&reader, None)?;
         let looks =
             facts.iter().filter(|(name, _)| name == LOOKS).filter_map(|(_, value)| value.parse().ok()).max();
-        let environment = facts.into_iter().filter(|(name, _)| name != PLAN && name != LOOKS).collect();
-        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), environment, run_facts })
+        let calibration = facts.iter().find(|(name, _)| name == CALIBRATION);
+        let calibration = calibration.and_then(|(_, text)| serde_json::from_str(text).ok());
+        let own = [PLAN, LOOKS, CALIBRATION];
+        let environment = facts.into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
+        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), calibration, environment, run_facts })
     }
 }
 
@@ -388,14 +414,6 @@ fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Bytes => "bytes",
-        Unit::Seconds => "s",
-        Unit::PerSecond => "1/s",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -420,11 +438,19 @@ driver = "own"
         let mut results = runs(2, &[(1.0, 1.0), (0.5, 1.0)]);
         results[1].excluded = Some(Exclusion::Dirty("3 lost".into()));
         results[2].proof = vec!["libjemalloc.so.2 is mapped".into()];
+        (results[3].repeat, results[3].stalled) = (2, [Some(0.25), None, Some(0.0)]);
+        let calibration = Calibration {
+            sustained_per_s: Some(24.0),
+            utilization: Some(0.5),
+            rate_per_s: 12.0,
+            run_s: 50.0,
+        };
         let (mut file, stored) =
             ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap();
-        assert!(stored.runs.is_empty());
+        assert!(stored.runs.is_empty() && stored.calibration.is_none());
+        file.calibrated(&calibration).unwrap();
         for (position, result) in results.iter().enumerate() {
-            let run = file.begin(result.slot, position).unwrap();
+            let run = file.begin(result.slot, position, result.repeat).unwrap();
             let began_ns = file.phase(run, "load").unwrap();
             let steps =
                 result.steps.iter().map(|&(clients, p95_s)| LoadStep { clients, start_s: 1e-6, p95_s });
@@ -434,10 +460,10 @@ driver = "own"
             file.facts(run, &[("ruby", "3.1.2".into())]).unwrap();
             file.end(run, result).unwrap();
         }
-        file.begin(results[0].slot, 9).unwrap();
+        file.begin(results[0].slot, 9, 0).unwrap();
         drop(file);
         let stored = Stored::read(&path).unwrap();
-        assert_eq!(stored.results(), results);
+        assert_eq!((stored.results(), stored.calibration), (results.clone(), Some(calibration)));
         assert_eq!(stored.software(1, "ruby"), ["3.1.2"]);
         assert_eq!(stored.mixed(), []);
         let traces = crate::trace::traces(&path, &stored).unwrap();

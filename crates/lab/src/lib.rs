@@ -36,13 +36,16 @@
 //! | [`versus`] | two experiments beside each other |
 
 pub mod analysis;
+pub mod calibration;
 pub mod cpu;
 pub mod deploy;
 pub mod disk_space;
 pub mod driver;
+pub mod executor;
 pub mod experiment;
 pub mod facts;
 pub mod file;
+pub mod fitness;
 pub mod init;
 pub mod keep;
 pub mod library;
@@ -50,12 +53,14 @@ pub mod machine;
 pub mod memory;
 pub mod metric;
 pub mod plan;
+pub mod pressure;
 pub mod proof;
 pub mod recommend;
+pub mod remedy;
 pub mod result;
-pub mod run;
 pub mod schedule;
 pub mod server;
+pub mod servers;
 pub mod software;
 pub mod trace;
 pub mod variant;

@@ -1,32 +1,6 @@
-//! What a run is measured by: one positive number per run and metric.
+//! What a run is measured by: one positive number per run and metric, each metric a row of one table.
 
 use serde::{Deserialize, Serialize};
-
-/// A quantity that a run yields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Proportional bytes of the server's tree when the load ends.
-    PssEnd,
-    /// The largest that was sampled.
-    PssPeak,
-    /// After the idle tail.
-    PssIdle,
-    /// PSS − bloat over the tree when the load ends: what the application itself needs.
-    Floor,
-    /// cached + trimmable + stranded over the tree when the load ends.
-    Bloat,
-    /// Median latency: fan-out time, response time or queue latency, as the driver measures.
-    P50,
-    /// Its 95th percentile.
-    P95,
-    /// Its 99th percentile.
-    P99,
-    /// Work per second: deliveries, requests or jobs.
-    Throughput,
-    /// CPU seconds of the server's tree per unit of work.
-    CpuPerUnit,
-}
 
 /// The unit of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,63 +13,183 @@ pub enum Unit {
     PerSecond,
 }
 
-impl Metric {
-    /// All metrics, in the order of the report.
-    pub const ALL: [Metric; 10] = [
-        Metric::PssEnd,
-        Metric::PssPeak,
-        Metric::PssIdle,
-        Metric::Floor,
-        Metric::Bloat,
-        Metric::P50,
-        Metric::P95,
-        Metric::P99,
-        Metric::Throughput,
-        Metric::CpuPerUnit,
-    ];
+/// The direction in which a metric gets better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Less of it.
+    Less,
+    /// More of it.
+    More,
+}
 
+/// Everything that is to be known of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Descriptor {
+    /// The name in JSON, in recordings and in plans.
+    pub name: &'static str,
+    /// In the middle of a sentence.
+    pub words: &'static str,
+    /// The head of a column.
+    pub short: &'static str,
+    /// The unit of the values.
+    pub unit: Unit,
+    /// The direction in which it gets better.
+    pub better: Better,
+    /// The share by which it may get worse where a plan says nothing else: what users mean by "no cost".
+    pub margin: f64,
+    /// Whether the table in a terminal has a column for it; the page and the documents have all.
+    pub in_text: bool,
+}
+
+/// The table: the enum, [`Metric::ALL`] and [`Metric::descriptor`] are made from it.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident $descriptor:expr;)*) => {
+        /// A quantity that a run yields.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Metric {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Metric {
+            /// All metrics, in the order of the report.
+            pub const ALL: [Metric; [$(Metric::$variant),*].len()] = [$(Metric::$variant),*];
+
+            /// Its row in the table.
+            #[must_use]
+            pub const fn descriptor(self) -> &'static Descriptor {
+                match self {
+                    $(Metric::$variant => {
+                        const ROW: Descriptor = $descriptor;
+                        &ROW
+                    })*
+                }
+            }
+        }
+    };
+}
+
+const fn memory(name: &'static str, words: &'static str, short: &'static str, in_text: bool) -> Descriptor {
+    Descriptor { name, words, short, unit: Unit::Bytes, better: Better::Less, margin: 0.03, in_text }
+}
+
+const fn latency(name: &'static str, words: &'static str, short: &'static str, in_text: bool) -> Descriptor {
+    Descriptor { name, words, short, unit: Unit::Seconds, better: Better::Less, margin: 0.10, in_text }
+}
+
+metrics! {
+    /// Proportional bytes of the server's tree when the load ends.
+    PssEnd memory("pss_end", "memory (PSS after the load)", "PSS end", true);
+    /// The largest that was sampled.
+    PssPeak memory("pss_peak", "memory (PSS at its peak)", "PSS peak", false);
+    /// After the idle tail.
+    PssIdle memory("pss_idle", "memory (PSS after idling)", "PSS idle", true);
+    /// PSS − bloat over the tree when the load ends: what the application itself needs.
+    Floor memory("floor", "floor", "floor", true);
+    /// cached + trimmable + stranded over the tree when the load ends.
+    Bloat memory("bloat", "bloat", "bloat", true);
+    /// Median latency: fan-out time, response time or queue latency, as the driver measures.
+    P50 latency("p50", "median latency", "p50", true);
+    /// Its 95th percentile.
+    P95 latency("p95", "p95 latency", "p95", true);
+    /// Its 99th percentile.
+    P99 latency("p99", "p99 latency", "p99", false);
+    /// The mean of its slowest tenth, which does not jump when one full collection falls into a run or not.
+    TailMean latency("tail_mean", "tail latency (mean of the slowest tenth)", "tail", false);
+    /// Work per second: deliveries, requests or jobs.
+    Throughput Descriptor {
+        name: "throughput",
+        words: "throughput",
+        short: "work/s",
+        unit: Unit::PerSecond,
+        better: Better::More,
+        margin: 0.05,
+        in_text: true,
+    };
+    /// CPU seconds of the server's tree per unit of work.
+    CpuPerUnit Descriptor {
+        name: "cpu_per_unit",
+        words: "CPU per unit of work",
+        short: "CPU/unit",
+        unit: Unit::Seconds,
+        better: Better::Less,
+        margin: 0.05,
+        in_text: true,
+    };
+}
+
+impl Metric {
     /// The name in JSON, in recordings and in plans.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::PssEnd => "pss_end",
-            Metric::PssPeak => "pss_peak",
-            Metric::PssIdle => "pss_idle",
-            Metric::Floor => "floor",
-            Metric::Bloat => "bloat",
-            Metric::P50 => "p50",
-            Metric::P95 => "p95",
-            Metric::P99 => "p99",
-            Metric::Throughput => "throughput",
-            Metric::CpuPerUnit => "cpu_per_unit",
-        }
+    pub const fn name(self) -> &'static str {
+        self.descriptor().name
+    }
+
+    /// The metric in the middle of a sentence.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        self.descriptor().words
+    }
+
+    /// The head of a column.
+    #[must_use]
+    pub const fn short(self) -> &'static str {
+        self.descriptor().short
     }
 
     /// The unit of the values.
     #[must_use]
-    pub fn unit(self) -> Unit {
-        match self {
-            Metric::PssEnd | Metric::PssPeak | Metric::PssIdle | Metric::Floor | Metric::Bloat => Unit::Bytes,
-            Metric::P50 | Metric::P95 | Metric::P99 | Metric::CpuPerUnit => Unit::Seconds,
-            Metric::Throughput => Unit::PerSecond,
-        }
+    pub const fn unit(self) -> Unit {
+        self.descriptor().unit
     }
 
-    /// Whether less is better. Only for throughput more is.
+    /// Whether less is better.
     #[must_use]
-    pub fn less_is_better(self) -> bool {
-        self != Metric::Throughput
+    pub const fn less_is_better(self) -> bool {
+        match self.descriptor().better {
+            Better::Less => true,
+            Better::More => false,
+        }
+    }
+}
+
+impl Unit {
+    /// The name in recordings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Bytes => "bytes",
+            Unit::Seconds => "s",
+            Unit::PerSecond => "1/s",
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Metric;
+    use std::collections::BTreeSet;
+
+    /// The reference of plans lists the metrics; a row that is missing there is not documented.
+    const REFERENCE: &str = include_str!("../../../docs/reference/plan.md");
 
     #[test]
-    fn names_are_those_of_serde() {
+    fn names_are_those_of_serde_and_each_its_own() {
         for metric in Metric::ALL {
             assert_eq!(serde_json::to_value(metric).ok(), Some(metric.name().into()));
+        }
+        let names: BTreeSet<_> = Metric::ALL.map(Metric::name).into();
+        assert_eq!(names.len(), Metric::ALL.len());
+    }
+
+    #[test]
+    fn every_metric_stands_in_the_reference() {
+        for metric in Metric::ALL {
+            assert!(
+                REFERENCE.contains(&format!("`{}`", metric.name())),
+                "{} is not in docs/reference/plan.md",
+                metric.name()
+            );
         }
     }
 }

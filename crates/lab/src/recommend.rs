@@ -23,6 +23,8 @@ pub enum Recommendation {
         detectable: Option<f64>,
         /// The variant with the least of what is to be small, if one is shown to have less, and what speaks against it.
         smaller: Option<(usize, Objection)>,
+        /// Whether some variant might still be smaller by more than the margin: neither a difference nor its absence is shown.
+        open: bool,
     },
     /// No block has both the control and a variant that count.
     NoData,
@@ -35,6 +37,18 @@ pub enum Recommendation {
         /// Blocks to add, all in all.
         more: More,
     },
+}
+
+impl Recommendation {
+    /// Whether more runs would not change it: a variant is to be used, or none can win any more.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        match self {
+            Recommendation::Use { .. } => true,
+            Recommendation::Keep { open, .. } => !open,
+            Recommendation::NoData | Recommendation::NeedBlocks { .. } => false,
+        }
+    }
 }
 
 /// What speaks against a variant for certain.
@@ -102,7 +116,21 @@ pub fn recommend(analysis: &Analysis, max_blocks: usize) -> Recommendation {
         _ => None,
     });
     let aa = analysis.aa.get(&minimize);
-    Recommendation::Keep { detectable: aa.and_then(|aa| aa.minimum_detectable_ratio), smaller }
+    let open =
+        (1..standings.len()).any(|i| standings[i] == Standing::NoBetter && might_be_better(analysis, i));
+    Recommendation::Keep { detectable: aa.and_then(|aa| aa.minimum_detectable_ratio), smaller, open }
+}
+
+/// Whether the bounds of what is to be small reach below the margin. Without bounds there are too few blocks to say.
+fn might_be_better(analysis: &Analysis, variant: usize) -> bool {
+    let (variant, metric) = (&analysis.variants[variant], analysis.settings.rule.minimize);
+    let Some(gain) = variant.metrics.get(&metric) else { return false };
+    if variant.died > 0 || matches!(gain.verdict, Finding::Worse | Finding::Same) {
+        return false;
+    }
+    let factor = 1.0 + analysis.settings.rule.margin(metric);
+    gain.bounds
+        .is_none_or(|(low, high)| if metric.less_is_better() { low < 1.0 / factor } else { high > factor })
 }
 
 fn standing(variant: &VariantAnalysis, analysis: &Analysis, max_blocks: usize) -> Standing {
@@ -126,7 +154,9 @@ fn standing(variant: &VariantAnalysis, analysis: &Analysis, max_blocks: usize) -
     standings.extend(asked.map(|&metric| match variant.metrics.get(&metric) {
         None => Standing::Rejected(Objection::NotMeasured(metric)),
         Some(cost) if costs_nothing(cost, metric, analysis) => Standing::Passes,
-        Some(cost) if cost.verdict == Finding::Worse && factor_worse(cost, metric) > 1.0 + rule.margin => {
+        Some(cost)
+            if cost.verdict == Finding::Worse && factor_worse(cost, metric) > 1.0 + rule.margin(metric) =>
+        {
             Standing::Rejected(Objection::Costs(metric))
         }
         Some(cost) => undecided(metric, cost),
@@ -150,7 +180,7 @@ fn hardest(standings: Vec<Standing>, is_shown: bool) -> Standing {
 
 /// Shown to be within the margin, or better.
 fn costs_nothing(cost: &Comparison, metric: Metric, analysis: &Analysis) -> bool {
-    let within = |worst| worst <= 1.0 + analysis.settings.rule.margin;
+    let within = |worst| worst <= 1.0 + analysis.settings.rule.margin(metric);
     matches!(cost.verdict, Finding::Better | Finding::Same) || cost.worst(metric).is_some_and(within)
 }
 
@@ -163,7 +193,7 @@ fn factor_worse(comparison: &Comparison, metric: Metric) -> f64 {
 /// Better by more than the margin, if the estimate is right.
 fn looks_better(gain: &Comparison, analysis: &Analysis) -> bool {
     let rule = &analysis.settings.rule;
-    factor_worse(gain, rule.minimize) < 1.0 / (1.0 + rule.margin)
+    factor_worse(gain, rule.minimize) < 1.0 / (1.0 + rule.margin(rule.minimize))
 }
 
 /// How much is left of what is to be small, compared with the control.
@@ -191,16 +221,16 @@ fn blocks_needed(analysis: &Analysis, metric: Metric, of: &Comparison, max_block
     let (alpha, comparisons) = (analysis.settings.alpha(), analysis.comparisons.max(1));
     let Some(contrast) = of.contrast else { return More::BeyondLimit };
     let fewest = (1..=max_blocks).find(|&blocks| Design { blocks, comparisons, alpha }.can_decide());
-    let (room, level) = if metric == analysis.settings.rule.minimize {
+    let (half_width, level) = if metric == analysis.settings.rule.minimize {
         (contrast.ratio.ln().abs(), alpha / comparisons as f64)
     } else {
-        let margin = 1.0 + analysis.settings.rule.margin;
+        let margin = 1.0 + analysis.settings.rule.margin(metric);
         let variants = analysis.variants.len().saturating_sub(1);
         (margin.ln() - factor_worse(of, metric).ln(), margin_alpha(alpha, variants))
     };
     let enough = match (contrast.interval, contrast.log_sd) {
-        (Some(_), _) if room <= 0.0 => return More::NoUse,
-        (Some(_), Some(log_sd)) => Design::blocks_for_half_width(log_sd, room, level, max_blocks),
+        (Some(_), _) if half_width <= 0.0 => return More::NoUse,
+        (Some(_), Some(log_sd)) => Design::blocks_for_half_width(log_sd, half_width, level, max_blocks),
         // Too few to estimate anything: the fewest that can decide.
         _ => fewest,
     };
@@ -240,7 +270,10 @@ mod tests {
     #[test]
     fn identical_variants_recommend_nothing() {
         let answer = answer(8, &[(1.0, 1.0), (1.0, 1.0)]);
-        assert!(matches!(answer, Recommendation::Keep { detectable: Some(_), smaller: None }), "{answer:?}");
+        assert!(
+            matches!(answer, Recommendation::Keep { detectable: Some(_), smaller: None, open: false }),
+            "{answer:?}"
+        );
     }
 
     #[test]

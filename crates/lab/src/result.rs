@@ -1,6 +1,7 @@
 //! What one run yielded, and whether it counts.
 
 use crate::metric::Metric;
+use crate::pressure::PerResource;
 use crate::schedule::Slot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub enum Exclusion {
     /// The load ran, but lost messages, had errors or was late.
     #[error("the load was not clean: {0}")]
     Dirty(String),
-    /// Others used more of the machine than the plan allows.
+    /// Others used more of the machine than the plan allows; the run is repeated at its block's end.
     #[error("the run was disturbed: {0}")]
     Disturbed(String),
     /// Something of the run was still there after it, and had to be removed by force.
@@ -37,6 +38,8 @@ pub enum Exclusion {
 pub struct RunResult {
     /// Its place in the experiment.
     pub slot: Slot,
+    /// How many runs of this place were disturbed before, and made again: 0 for the first one.
+    pub repeat: usize,
     /// Wall time of the whole run, start of the server to its end, in seconds.
     pub wall_s: f64,
     /// What was measured; a metric that this load or machine does not yield is absent.
@@ -49,6 +52,8 @@ pub struct RunResult {
     pub harness_cpu: f64,
     /// Share of the machine's CPU that went to anything but server, load and harness while the load ran; where it is known.
     pub other_cpu: Option<f64>,
+    /// Share of the time in which some task waited for CPU, disk or memory while the load ran.
+    pub stalled: PerResource,
     /// Why it does not count; `None`: it counts.
     pub excluded: Option<Exclusion>,
 }
@@ -65,4 +70,64 @@ impl RunResult {
 #[must_use]
 pub fn most_harness_cpu(results: &[RunResult]) -> f64 {
     results.iter().map(|run| run.harness_cpu).fold(0.0, f64::max)
+}
+
+/// The places of a block whose runs were all disturbed, with how many there are: they are to be made again while there are at most
+/// `limit` of them.
+#[must_use]
+pub fn to_repeat(results: &[RunResult], block: usize, limit: usize) -> Vec<(Slot, usize)> {
+    let mut disturbed: BTreeMap<Slot, Option<usize>> = BTreeMap::new();
+    for run in results.iter().filter(|run| run.slot.block == block) {
+        let runs = disturbed.entry(run.slot).or_insert(Some(0));
+        *runs = match &run.excluded {
+            Some(Exclusion::Disturbed(_)) => runs.map(|runs| runs + 1),
+            _ => None,
+        };
+    }
+    let repeatable = |(slot, runs): (Slot, Option<usize>)| Some((slot, runs.filter(|runs| *runs <= limit)?));
+    disturbed.into_iter().filter_map(repeatable).filter(|(_, runs)| *runs > 0).collect()
+}
+
+/// Runs that were disturbed and made again.
+#[must_use]
+pub fn repeated(results: &[RunResult]) -> usize {
+    results.iter().filter(|run| run.repeat > 0).count()
+}
+
+impl RunResult {
+    /// Whether it was disturbed, and a later run stands in its place.
+    #[must_use]
+    pub fn is_replaced(&self, results: &[RunResult]) -> bool {
+        matches!(self.excluded, Some(Exclusion::Disturbed(_)))
+            && results.iter().any(|run| run.slot == self.slot && run.repeat > self.repeat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::tests::runs;
+
+    #[test]
+    fn disturbed_runs_are_to_be_repeated_up_to_a_limit() {
+        let mut results = runs(2, &[(1.0, 1.0), (1.0, 1.0)]);
+        let disturbed = || Some(Exclusion::Disturbed("loud".into()));
+        results[1].excluded = disturbed();
+        results[2].excluded = Some(Exclusion::Dirty("3 lost".into()));
+        let slot = results[1].slot;
+        assert_eq!(to_repeat(&results, 0, 2), [(slot, 1)]);
+        assert_eq!(to_repeat(&results, 1, 2), []);
+        let again = |repeat, excluded| RunResult {
+            repeat,
+            excluded,
+            ..runs(1, &[(1.0, 1.0), (1.0, 1.0)])[1].clone()
+        };
+        results.push(again(1, disturbed()));
+        assert_eq!(to_repeat(&results, 0, 2), [(slot, 2)]);
+        assert_eq!(to_repeat(&results, 0, 1), [], "twice is the limit");
+        results.push(again(2, None));
+        assert_eq!(to_repeat(&results, 0, 2), [], "the last one counts");
+        assert!(results[1].is_replaced(&results) && !results[2].is_replaced(&results));
+        assert_eq!(repeated(&results), 2);
+    }
 }

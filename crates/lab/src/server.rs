@@ -3,6 +3,7 @@
 //! The server is [`Kept`]: whatever it forked, daemonized or moved to a session of its own is known at the end, and nothing
 //! of one run can disturb the next. Its temporary files lie in a directory that goes with the run.
 
+use crate::driver::Target;
 use crate::keep::{self, Kept};
 use crate::plan::{Ready, Server, Stop};
 use std::collections::BTreeMap;
@@ -155,55 +156,6 @@ impl Running {
         self.root
     }
 
-    /// Fills `{url}`, `{host}` (the URL without its scheme and path), `{port}` and `{pid}` (of what was started) into a word.
-    #[must_use]
-    pub fn fill(&self, word: &str) -> String {
-        let host = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
-        let host = host.split('/').next().unwrap_or(host);
-        word.replace("{url}", &self.url)
-            .replace("{host}", host)
-            .replace("{port}", &self.port.to_string())
-            .replace("{pid}", &self.kept.pid().to_string())
-    }
-
-    /// The next line of stdout that contains `piece`.
-    ///
-    /// # Errors
-    /// The server ended, or said nothing like it in time, or the user wants to stop.
-    pub fn wait_line(
-        &mut self,
-        piece: &str,
-        within: Duration,
-        interrupted: &AtomicBool,
-    ) -> Result<String, ServerError> {
-        let deadline = Instant::now() + within;
-        while Instant::now() < deadline {
-            go_on(interrupted)?;
-            match self.lines.recv_timeout(POLL) {
-                Ok(line) if line.contains(piece) => return Ok(line),
-                Ok(_) => {}
-                // What it had to say before its end has been read.
-                Err(RecvTimeoutError::Timeout) => self.check()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.check()?;
-                    std::thread::sleep(POLL);
-                }
-            }
-        }
-        Err(self.not_ready(format!("line {piece:?}"), within))
-    }
-
-    /// Whether it still runs.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn check(&mut self) -> Result<(), ServerError> {
-        match self.kept.ended() {
-            Some(status) => Err(ServerError::Ended { status, output: self.last_words() }),
-            None => Ok(()),
-        }
-    }
-
     /// Ends it as the plan says, by default with SIGTERM to what was started, and after a while with SIGKILL to all that is left
     /// of it.
     pub fn stop(mut self) -> Ending {
@@ -302,6 +254,56 @@ impl Running {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+}
+
+impl Target for Running {
+    /// Fills `{url}`, `{host}` (the URL without its scheme and path), `{port}` and `{pid}` (of what was started) into a word.
+    fn fill(&self, word: &str) -> String {
+        let host = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or(host);
+        word.replace("{url}", &self.url)
+            .replace("{host}", host)
+            .replace("{port}", &self.port.to_string())
+            .replace("{pid}", &self.kept.pid().to_string())
+    }
+
+    /// The next line of stdout that contains `piece`.
+    ///
+    /// # Errors
+    /// The server ended, or said nothing like it in time, or the user wants to stop.
+    fn wait_line(
+        &mut self,
+        piece: &str,
+        within: Duration,
+        interrupted: &AtomicBool,
+    ) -> Result<String, ServerError> {
+        let deadline = Instant::now() + within;
+        while Instant::now() < deadline {
+            go_on(interrupted)?;
+            match self.lines.recv_timeout(POLL) {
+                Ok(line) if line.contains(piece) => return Ok(line),
+                Ok(_) => {}
+                // What it had to say before its end has been read.
+                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.check()?;
+                    std::thread::sleep(POLL);
+                }
+            }
+        }
+        Err(self.not_ready(format!("line {piece:?}"), within))
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// It has ended.
+    fn check(&mut self) -> Result<(), ServerError> {
+        match self.kept.ended() {
+            Some(status) => Err(ServerError::Ended { status, output: self.last_words() }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -170,6 +170,7 @@ mod tests {
             plan,
             runs: results.into_iter().map(|result| (unbloat_recording::RunId(1), result)).collect(),
             looks: 1,
+            calibration: None,
             environment: vec![],
             run_facts: BTreeMap::new(),
         }

@@ -113,8 +113,12 @@ pub(crate) fn warnings(analysis: &Analysis, results: &[RunResult]) -> Vec<Warnin
             warnings.push(Warning::ControlDiffers { metric: metric.name(), ratio, low, high });
         }
     }
-    for VariantAnalysis { name, runs, excluded, .. } in &analysis.variants {
-        let (variant, excluded, runs) = (name.clone(), *excluded, runs + excluded);
+    for (index, VariantAnalysis { name, runs, .. }) in analysis.variants.iter().enumerate() {
+        let left_out = |run: &&RunResult| {
+            run.slot.variant == index && run.excluded.is_some() && !run.is_replaced(results)
+        };
+        let excluded = results.iter().filter(left_out).count();
+        let (variant, runs) = (name.clone(), runs + excluded);
         if excluded * 5 > runs {
             warnings.push(Warning::ManyExcluded { variant, excluded, runs });
         }

@@ -86,6 +86,10 @@ keys! {
     Looks = "looks";
     /// Number of a run among those of its variant and block.
     Replica = "replica";
+    /// How many runs of the same place were disturbed before this one.
+    Repeat = "repeat";
+    /// The open loop of an experiment's runs, as JSON.
+    Calibration = "calibration";
     /// A proof that a run's variant was live.
     Proof = "proof";
 

@@ -81,6 +81,7 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
         results: &results,
         analysis: &analysis,
         recommendation: &recommendation,
+        calibration: stored.calibration.as_ref(),
     };
     let page = show.html.clone().unwrap_or_else(|| recording.with_extension("html"));
     let about = About {

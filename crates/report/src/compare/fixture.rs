@@ -3,6 +3,7 @@
 
 use super::{About, Experiment};
 use unbloat_lab::analysis::Analysis;
+use unbloat_lab::calibration::Calibration;
 use unbloat_lab::experiment::conclude;
 use unbloat_lab::metric::Metric;
 use unbloat_lab::plan::Plan;
@@ -37,6 +38,7 @@ pub(crate) struct Owned {
     pub(crate) results: Vec<RunResult>,
     pub(crate) analysis: Analysis,
     pub(crate) recommendation: Recommendation,
+    pub(crate) calibration: Option<Calibration>,
 }
 
 impl Owned {
@@ -46,7 +48,7 @@ impl Owned {
         let results: Vec<RunResult> =
             (0..blocks).flat_map(|block| schedule::block(plan.design.seed, block, 2)).map(run).collect();
         let (analysis, recommendation) = conclude(&plan, &variants, &results, 1);
-        Owned { plan, variants, results, analysis, recommendation }
+        Owned { plan, variants, results, analysis, recommendation, calibration: None }
     }
 
     /// Again, after the runs were changed.
@@ -61,6 +63,7 @@ impl Owned {
             results: &self.results,
             analysis: &self.analysis,
             recommendation: &self.recommendation,
+            calibration: self.calibration.as_ref(),
         }
     }
 
@@ -86,6 +89,7 @@ fn run(slot: Slot) -> RunResult {
     let pss = memory(slot.variant) * noise(1.3);
     RunResult {
         slot,
+        repeat: 0,
         wall_s: 10.0,
         metrics: [
             (Metric::PssEnd, pss),
@@ -100,6 +104,7 @@ fn run(slot: Slot) -> RunResult {
         proof: vec![format!("glibc's arena_max is {}", if slot.variant == 0 { 16 } else { 2 })],
         harness_cpu: 0.001,
         other_cpu: Some(0.02),
+        stalled: [None; 3],
         excluded: None,
     }
 }

@@ -15,6 +15,7 @@ pub use text::text;
 pub use versus::{Two, versus_document, versus_text};
 
 use unbloat_lab::analysis::Analysis;
+use unbloat_lab::calibration::Calibration;
 use unbloat_lab::plan::Plan;
 use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::result::RunResult;
@@ -33,4 +34,6 @@ pub struct Experiment<'a> {
     pub analysis: &'a Analysis,
     /// What follows by the plan's rule.
     pub recommendation: &'a Recommendation,
+    /// The open loop of all runs, if there is one.
+    pub calibration: Option<&'a Calibration>,
 }

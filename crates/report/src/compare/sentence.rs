@@ -4,19 +4,14 @@ use super::Experiment;
 use unbloat_heap::Iec;
 use unbloat_lab::analysis::{Comparison, Finding};
 use unbloat_lab::metric::{Metric, Unit};
+use unbloat_lab::plan::Rule;
 use unbloat_lab::recommend::{More, Objection, Recommendation};
+use unbloat_lab::remedy::Remedy;
 
 /// The metrics that a text shows; the page and the documents have all.
-pub(super) const SHOWN: [Metric; 8] = [
-    Metric::PssEnd,
-    Metric::PssIdle,
-    Metric::Floor,
-    Metric::Bloat,
-    Metric::P50,
-    Metric::P95,
-    Metric::Throughput,
-    Metric::CpuPerUnit,
-];
+pub(super) fn shown() -> impl Iterator<Item = Metric> {
+    Metric::ALL.into_iter().filter(|metric| metric.descriptor().in_text)
+}
 
 /// The name of the variant to use: also the control, when nothing is shown to be better.
 #[must_use]
@@ -33,10 +28,16 @@ pub(super) fn recommended<'a>(experiment: &Experiment<'a>) -> Option<&'a str> {
 #[must_use]
 pub(super) fn headline(experiment: &Experiment) -> String {
     match (experiment.recommendation, recommended(experiment)) {
-        (Recommendation::Use { .. }, Some(name)) => format!("Use {name}"),
-        (Recommendation::Keep { .. }, Some(name)) if shows_a_difference(experiment) => format!("Keep {name}"),
-        (Recommendation::Keep { .. }, Some(name)) => format!("Keep {name}: no difference shown"),
-        _ => "Not decided".to_owned(),
+        (Recommendation::Use { .. }, Some(name)) => format!("Decided: use {name}"),
+        (Recommendation::Keep { open: true, .. }, Some(_)) => {
+            "Not decided: no difference shown so far".to_owned()
+        }
+        (Recommendation::Keep { .. }, Some(name)) if shows_a_difference(experiment) => {
+            format!("Decided: keep {name}")
+        }
+        (Recommendation::Keep { .. }, Some(name)) => format!("The same within the margin: keep {name}"),
+        (Recommendation::Use { .. } | Recommendation::Keep { .. }, None)
+        | (Recommendation::NeedBlocks { .. } | Recommendation::NoData, _) => "Not decided".to_owned(),
     }
 }
 
@@ -49,10 +50,10 @@ fn shows_a_difference(experiment: &Experiment) -> bool {
 #[must_use]
 pub(super) fn reason(experiment: &Experiment) -> String {
     let name = |index: usize| experiment.variants.get(index).map_or("?", |v| v.name.as_str());
-    let minimize = words(experiment.plan.rule.minimize);
+    let minimize = experiment.plan.rule.minimize.words();
     match experiment.recommendation {
         Recommendation::Use { variant, ties } => reason_to_use(experiment, *variant, ties),
-        Recommendation::Keep { detectable, smaller } => {
+        Recommendation::Keep { detectable, smaller, .. } => {
             let mut text = format!(
                 "No variant is shown to take less {minimize} than the {} at no cost in {}.",
                 name(0),
@@ -71,18 +72,24 @@ pub(super) fn reason(experiment: &Experiment) -> String {
                 ),
                 (None, None) => String::new(),
             };
-            text
+            text + &remedy(experiment)
         }
         Recommendation::NoData => {
             "No block has a run of the control and one of a variant that both count; why the others do not stands below."
                 .to_owned()
         }
-        Recommendation::NeedBlocks { variant, metric, more } => format!(
-            "{} looks smaller ({}), but {}",
-            name(*variant),
-            gain(experiment, *variant).unwrap_or_default(),
-            needed(experiment, *variant, *metric, *more),
-        ),
+        Recommendation::NeedBlocks { variant, metric, more } => {
+            let certain = compared(experiment, *variant, experiment.plan.rule.minimize)
+                .is_some_and(|gain| gain.verdict == Finding::Better);
+            let looks = if certain { "certainly takes less" } else { "looks smaller in" };
+            format!(
+                "{} {looks} {minimize}: {}. But {}{}",
+                name(*variant),
+                gain(experiment, *variant).unwrap_or_default(),
+                needed(experiment, *variant, *metric, *more),
+                remedy(experiment),
+            )
+        }
     }
 }
 
@@ -92,7 +99,7 @@ fn reason_to_use(experiment: &Experiment, variant: usize, ties: &[usize]) -> Str
     let mut text = format!(
         "{} takes {} {} of the {}'s",
         name(variant),
-        words(rule.minimize),
+        rule.minimize.words(),
         gain(experiment, variant).unwrap_or_default(),
         name(0),
     );
@@ -124,35 +131,67 @@ fn against(experiment: &Experiment, variant: usize, objection: Objection) -> Str
     match objection {
         Objection::Costs(metric) => {
             let shown = compared(experiment, variant, metric).and_then(contrast).unwrap_or_default();
-            format!("its {} is worse: {shown}", words(metric))
+            format!("its {} is worse: {shown}", metric.words())
         }
-        Objection::NotMeasured(metric) => format!("none of its runs yields {}", words(metric)),
+        Objection::NotMeasured(metric) => format!("none of its runs yields {}", metric.words()),
         Objection::Died(1) => "its server ended by itself in one run".to_owned(),
         Objection::Died(runs) => format!("its server ended by itself in {runs} runs"),
     }
 }
 
 fn needed(experiment: &Experiment, variant: usize, metric: Metric, more: More) -> String {
-    let open = format!("{} is not decided yet", words(metric));
+    let open = format!("{} is not decided yet", metric.words());
+    let so_far = compared(experiment, variant, metric).and_then(contrast).unwrap_or_default();
     match more {
-        More::Blocks(more) => {
-            // Looks that were planned share the 5 %; one that is added afterwards comes on top.
-            let price = match experiment.analysis.settings.looks {
-                1 => {
-                    "; given from the start it shares the 5 % among its looks, given now they come on top of this one's"
-                }
-                _ => "",
-            };
-            let plural = if more == 1 { "" } else { "s" };
-            format!("{open}: that needs about {more} more block{plural} (--until-decided adds them{price}).")
-        }
-        More::BeyondLimit => format!("{open}: that needs more blocks than the plan's max-blocks allows."),
+        More::Blocks(_) | More::BeyondLimit => format!("{open}: {so_far}."),
         More::NoUse => format!(
-            "{open}: {} is more than the {:.0} % that the rule allows, and if that is right, more blocks will only \
+            "{open}: {so_far} is more than the {:.0} % that the rule allows, and if that is right, more blocks will only \
              confirm it.",
-            compared(experiment, variant, metric).and_then(contrast).unwrap_or_default(),
-            experiment.plan.rule.margin * 100.0,
+            experiment.plan.rule.margin(metric) * 100.0,
         ),
+    }
+}
+
+/// The one change that would decide it, and its price.
+fn remedy(experiment: &Experiment) -> String {
+    let Experiment { plan, calibration, results, analysis, recommendation, .. } = *experiment;
+    let minutes = |minutes: f64| format!("about {:.0} minutes", minutes.max(1.0).ceil());
+    match unbloat_lab::remedy::remedy(plan, calibration, results, analysis, recommendation) {
+        None => String::new(),
+        Some(Remedy::OpenLoop) => {
+            " This would decide it: an open loop (rate = \"auto\" in [load]); a closed loop keeps the server saturated, and its \
+             latency is that of a queue."
+                .to_owned()
+        }
+        Some(Remedy::QuieterMachine { disturbed, places }) => format!(
+            " This would decide it: a quieter machine; {disturbed} of {places} runs were disturbed each time they were tried."
+        ),
+        Some(Remedy::MoreBlocks { blocks, minutes: time }) => format!(
+            " This would decide it: about {blocks} more block{}, {}{}.",
+            if blocks == 1 { "" } else { "s" },
+            minutes(time),
+            price_of_looks(analysis.settings.looks),
+        ),
+        Some(Remedy::LongerRuns { run_s, minutes: time }) => format!(
+            " This would decide it: longer runs (run-length = \"{run_s:.0}s\" in [load]), {} in all.",
+            minutes(time)
+        ),
+        Some(Remedy::Margin { metric, supported }) => format!(
+            " This would decide it: a margin of {:.0} % for {} (rule.margin), if you can live with that.",
+            (supported * 100.0).ceil(),
+            metric.words()
+        ),
+    }
+}
+
+/// Looks that were planned share the 5 %; one that is added afterwards comes on top.
+fn price_of_looks(looks: usize) -> &'static str {
+    match looks {
+        1 => {
+            " (--until-decided adds them; given from the start it shares the 5 % among its looks, given now they come on top of \
+             this one's)"
+        }
+        _ => "",
     }
 }
 
@@ -181,47 +220,17 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     let comparison = compared(experiment, variant, metric)?;
     let shown = contrast(comparison)?;
     Some(match comparison.verdict {
-        Finding::Better => format!("its {} is better: {shown}", words(metric)),
-        _ => format!(
-            "its {} is at most {:.0} % worse: {shown}",
-            words(metric),
-            experiment.plan.rule.margin * 100.0
-        ),
+        Finding::Better => format!("its {} is better: {shown}", metric.words()),
+        _ => {
+            let margin = experiment.plan.rule.margin(metric);
+            let supported = comparison.worst(metric).map(|worst| (worst - 1.0).max(0.0));
+            let smaller =
+                supported.filter(|supported| *supported < margin).map_or(String::new(), |supported| {
+                    format!(" (the data would support a margin of {:.1} %)", supported * 100.0)
+                });
+            format!("its {} is at most {:.0} % worse: {shown}{smaller}", metric.words(), margin * 100.0)
+        }
     })
-}
-
-/// A metric in words.
-#[must_use]
-pub(super) fn words(metric: Metric) -> &'static str {
-    match metric {
-        Metric::PssEnd => "memory (PSS after the load)",
-        Metric::PssPeak => "memory (PSS at its peak)",
-        Metric::PssIdle => "memory (PSS after idling)",
-        Metric::Floor => "floor",
-        Metric::Bloat => "bloat",
-        Metric::P50 => "median latency",
-        Metric::P95 => "p95 latency",
-        Metric::P99 => "p99 latency",
-        Metric::Throughput => "throughput",
-        Metric::CpuPerUnit => "CPU per unit of work",
-    }
-}
-
-/// A metric as the head of a column.
-#[must_use]
-pub(super) fn short(metric: Metric) -> &'static str {
-    match metric {
-        Metric::PssEnd => "PSS end",
-        Metric::PssPeak => "PSS peak",
-        Metric::PssIdle => "PSS idle",
-        Metric::Floor => "floor",
-        Metric::Bloat => "bloat",
-        Metric::P50 => "p50",
-        Metric::P95 => "p95",
-        Metric::P99 => "p99",
-        Metric::Throughput => "work/s",
-        Metric::CpuPerUnit => "CPU/unit",
-    }
 }
 
 /// How much worse a cost may be at most, by the bounds that are held against the margin.
@@ -233,8 +242,14 @@ pub(super) fn at_most(comparison: &Comparison, metric: Metric) -> Option<String>
     })
 }
 
+/// `p95 10 %, CPU/unit 5 %`.
+pub(super) fn margins(rule: &Rule) -> String {
+    let one = |metric: &Metric| format!("{} {:.0} %", metric.short(), rule.margin(*metric) * 100.0);
+    rule.not_worse.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 fn list(metrics: &[Metric]) -> String {
-    metrics.iter().map(|&metric| words(metric)).collect::<Vec<_>>().join(" and ")
+    metrics.iter().map(|metric| metric.words()).collect::<Vec<_>>().join(" and ")
 }
 
 /// A value of a metric for people.
@@ -272,14 +287,14 @@ mod tests {
     #[test]
     fn nothing_shown_is_said_to_be_nothing_shown() {
         let (headline, reason) = told(|run| times(run, Metric::PssEnd, 1.0 / 0.6));
-        assert_eq!(headline, "Keep glibc: no difference shown");
+        assert_eq!(headline, "The same within the margin: keep glibc");
         assert!(reason.contains("It would have shown a difference of "), "{reason}");
     }
 
     #[test]
     fn what_is_smaller_but_costs_is_named_with_its_cost() {
         let (headline, reason) = told(|run| times(run, Metric::P95, 1.5));
-        assert_eq!(headline, "Keep glibc");
+        assert_eq!(headline, "Decided: keep glibc");
         assert!(reason.contains("small takes 0.60× ("), "{reason}");
         assert!(reason.contains("of it, but its p95 latency is worse: 1.50× ("), "{reason}");
     }
@@ -289,7 +304,7 @@ mod tests {
         let (headline, reason) = told(|run| {
             run.excluded = (run.slot.block == 3).then(|| Exclusion::Died("SIGSEGV".into()));
         });
-        assert_eq!(headline, "Keep glibc");
+        assert_eq!(headline, "Decided: keep glibc");
         assert!(reason.contains("but its server ended by itself in one run"), "{reason}");
     }
 
@@ -298,7 +313,7 @@ mod tests {
         let (headline, reason) = told(|run| {
             run.excluded = (run.slot.block == 3).then(|| Exclusion::LeftBehind("4711 (sleep)".into()));
         });
-        assert_eq!(headline, "Use small");
+        assert_eq!(headline, "Decided: use small");
         let left_out = "One of its runs is left out: the run left something behind: 4711 (sleep).";
         assert!(reason.ends_with(left_out), "{reason}");
     }
@@ -308,6 +323,6 @@ mod tests {
         let (headline, reason) =
             told(|run| times(run, Metric::P95, if run.slot.block % 2 == 0 { 1.4 } else { 0.9 }));
         assert_eq!(headline, "Not decided");
-        assert!(reason.contains("is more than the 3 % that the rule allows"), "{reason}");
+        assert!(reason.contains("is more than the 10 % that the rule allows"), "{reason}");
     }
 }

@@ -1,7 +1,7 @@
 //! The comparison for a person at a terminal: the answer, the table relative to the control, and how far to trust it.
 
 use super::Experiment;
-use super::sentence::{self, SHOWN, short, value, words};
+use super::sentence::{self, shown, value};
 use crate::style::{Ink, Style, wrap};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -57,7 +57,7 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     let variants = &experiment.analysis.variants;
     // What no run has is left out.
     let has = |metric: &Metric| variants.iter().any(|v| v.metrics.contains_key(metric));
-    let mut columns: Vec<Metric> = SHOWN.into_iter().filter(has).collect();
+    let mut columns: Vec<Metric> = shown().filter(has).collect();
     let name_width = variants.iter().map(|v| v.name.chars().count()).max().unwrap_or(0).max(7);
     // The floor is PSS less bloat: the one to miss where all would be too wide.
     if 8 + name_width + 12 * columns.len() > WIDEST {
@@ -65,7 +65,7 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     }
     let mut heading = format!("  {:name_width$}  {:>4}", "variant", "runs");
     columns.iter().for_each(|&metric| {
-        let _ = write!(heading, "  {:>9} ", short(metric));
+        let _ = write!(heading, "  {:>9} ", metric.short());
     });
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, heading.trim_end()));
     for variant in variants {
@@ -77,7 +77,7 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
         let cells: String = columns.iter().map(|&metric| cell(variant, metric, style)).collect();
         let _ = writeln!(out, "{}", cells.trim_end());
     }
-    let claimed: Vec<&str> = experiment.plan.rule.metrics().into_iter().map(short).collect();
+    let claimed: Vec<&str> = experiment.plan.rule.metrics().into_iter().map(Metric::short).collect();
     let legend = format!(
         "the control in its units, the others relative to it (1.00× is the same). Of {}, which the rule looks at: ✓ better, \
          ✗ worse, = the same within the margin: shown; without a mark neither a difference nor its absence is shown. Of the \
@@ -113,7 +113,7 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
     let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "HOW SURE"));
     for metric in rule.metrics() {
         let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
-        let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", words(metric));
+        let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", metric.words());
         for variant in experiment.analysis.variants.iter().skip(1) {
             let Some(comparison) = variant.metrics.get(&metric) else { continue };
             let (Some(ratio), Some(p)) = (sentence::contrast(comparison), comparison.p_adjusted) else {
@@ -139,10 +139,10 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
         looks => format!(" The data are looked at up to {looks} times, each time for a share of the 5 %."),
     };
     let how = format!(
-        "p is corrected over all {} comparisons above; \"at most\" over the variants, and what is held against the margin of {:.0} %. \
+        "p is corrected over all {} comparisons above; \"at most\" over the variants, and what is held against the margin ({}). \
          The smallest difference is shown with 80 % probability, if a variant is as noisy as the control.{looks}",
         experiment.analysis.comparisons,
-        rule.margin * 100.0
+        sentence::margins(rule)
     );
     out.push_str(&style.paint(Ink::Dim, &wrap(&how, style.width, 2)));
     let _ = writeln!(

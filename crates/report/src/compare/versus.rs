@@ -1,6 +1,6 @@
 //! Two experiments beside each other, for a person and as JSON (`docs/reference/compare-files.schema.json`).
 
-use super::sentence::{SHOWN, ratio, value, words};
+use super::sentence::{ratio, shown, value};
 use crate::style::{Ink, Style, wrap};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -26,12 +26,12 @@ pub fn versus_text(two: &Two, style: &Style) -> String {
     for variant in &two.versus.shared {
         let runs = format!("  {} and {} runs", variant.runs.0, variant.runs.1);
         let _ = writeln!(out, "{}{}", style.paint(Ink::Bold, &variant.name), style.paint(Ink::Dim, &runs));
-        for metric in SHOWN {
+        for metric in shown() {
             let Some(change) = variant.metrics.get(&metric) else { continue };
             let _ = writeln!(
                 out,
                 "  {:26} {:>9} → {:>9}  {}",
-                words(metric),
+                metric.words(),
                 value(metric, change.first),
                 value(metric, change.second),
                 style.paint(ink(metric, change), &ratio(change.change.ratio, change.change.interval)),

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-use unbloat_lab::driver::command_line;
-use unbloat_lab::plan::{Load, Plan};
+use unbloat_lab::calibration::Calibration;
+use unbloat_lab::driver::{Pace, command_line};
+use unbloat_lab::plan::{Load, Plan, Rate};
 use unbloat_lab::result::RunResult;
 use unbloat_lab::schedule;
 use unbloat_lab::variant::Variant;
@@ -17,6 +18,8 @@ pub(super) struct DryRun<'a> {
     pub(super) directory: &'a Path,
     /// Runs that are in the recording already.
     pub(super) made: &'a [RunResult],
+    /// The open loop, if it is found already.
+    pub(super) calibration: Option<&'a Calibration>,
     /// After how many blocks the data are looked at.
     pub(super) looks: &'a [usize],
 }
@@ -57,11 +60,19 @@ impl DryRun<'_> {
     }
 
     fn load(&self) -> String {
-        match (&self.plan.load, command_line(&self.plan.load, Path::new("unbloat"))) {
-            (_, Some(words)) => words.join(" "),
+        match (&self.plan.load, command_line(&self.plan.load, Path::new("unbloat"), self.pace())) {
+            (load, Some(words)) => match (load.rate(), self.calibration) {
+                (Some(Rate::Auto), None) => format!("{} (a calibration finds the rate)", words.join(" ")),
+                (Some(Rate::Closed), _) => format!("{} (closed loop)", words.join(" ")),
+                (Some(Rate::Auto | Rate::PerSecond(_)) | None, _) => words.join(" "),
+            },
             (Load::Own { done, .. }, _) => format!("the server's own work, until it prints {done:?}"),
             (_, None) => String::new(),
         }
+    }
+
+    fn pace(&self) -> Pace {
+        self.calibration.map_or(Pace::AsWritten, Calibration::pace)
     }
 
     /// The order; how many runs are left.
@@ -85,7 +96,7 @@ impl DryRun<'_> {
 
     /// By the runs that are made; without any, by what the plan expects of one.
     fn time(&self, f: &mut fmt::Formatter<'_>, left: usize) -> fmt::Result {
-        let design = &self.plan.design;
+        let (plan, design) = (self.plan, &self.plan.design);
         if left == 0 {
             return writeln!(f, "nothing is left to be run");
         }
@@ -98,7 +109,7 @@ impl DryRun<'_> {
                 rounded(rest)
             );
         }
-        let each = design.run_takes + design.warm_up + design.idle_tail;
+        let each = plan.run_takes(self.calibration);
         let total = each * u32::try_from(left).unwrap_or(u32::MAX);
         writeln!(
             f,

@@ -3,7 +3,8 @@
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
-use unbloat_lab::experiment::Progress;
+use unbloat_lab::calibration::Calibration;
+use unbloat_lab::experiment::{Progress, Standing};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::result::RunResult;
 use unbloat_lab::schedule::Slot;
@@ -51,16 +52,23 @@ impl Follower {
 }
 
 impl Progress for Follower {
-    fn begins(
-        &mut self,
-        variant: &Variant,
-        slot: Slot,
-        done: usize,
-        total: usize,
-        remaining: Option<Duration>,
-    ) {
-        let rest = remaining.map_or(String::new(), |rest| format!(", about {} left", HumanDuration(rest)));
-        let what = format!("{} (block {}){rest}", variant.name, slot.block + 1);
+    fn calibrates(&mut self, control: &Variant) {
+        self.say(&format!("calibration: how much {} sustains", control.name));
+    }
+
+    fn calibrated(&mut self, calibration: &Calibration) {
+        let Calibration { sustained_per_s, utilization, rate_per_s, run_s } = calibration;
+        let share = sustained_per_s.zip(*utilization).map_or(String::new(), |(sustained, share)| {
+            format!(", {:.0} % of the {sustained} that the control sustains", share * 100.0)
+        });
+        self.say(&format!("open loop: {rate_per_s} a second{share}; each run is measured for {run_s:.0} s"));
+    }
+
+    fn begins(&mut self, variant: &Variant, slot: Slot, standing: &Standing) {
+        let Standing { done, total, repeat, remaining } = *standing;
+        let left = remaining.map_or(String::new(), |left| format!(", about {} left", HumanDuration(left)));
+        let again = if repeat > 0 { ", again" } else { "" };
+        let what = format!("{} (block {}{again}){left}", variant.name, slot.block + 1);
         match self {
             Follower::Nothing => {}
             Follower::Bar(bar) => {
@@ -68,7 +76,7 @@ impl Progress for Follower {
                 bar.set_position(done as u64);
                 bar.set_message(what);
             }
-            Follower::Lines => self.say(&format!("run {} of {total}: {what}", done + 1)),
+            Follower::Lines => self.say(&format!("run {} of {total}: {what}", (done + 1).min(total))),
         }
     }
 

@@ -12,13 +12,16 @@ use dry_run::DryRun;
 use follow::Follower;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use unbloat_lab::driver::command_line;
-use unbloat_lab::experiment::{conduct, looks};
+use std::time::Duration;
+use unbloat_lab::calibration::Calibration;
+use unbloat_lab::driver::{Pace, command_line};
+use unbloat_lab::executor::RunError;
+use unbloat_lab::experiment::{Experiment, looks};
 use unbloat_lab::file::{ExperimentFile, Stored};
-use unbloat_lab::plan::{Load, Plan};
-use unbloat_lab::run::{RunError, TestBed, directory_of};
+use unbloat_lab::plan::{Plan, Rate};
+use unbloat_lab::servers::{ServerExecutor, directory_of};
 use unbloat_lab::variant::Variant;
-use unbloat_lab::{disk_space, init};
+use unbloat_lab::{disk_space, fitness, init};
 use unbloat_policy::Policy;
 
 /// Options of `unbloat compare`.
@@ -92,15 +95,29 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     check_options(&plan)?;
     let output = args.output.clone().unwrap_or_else(|| recording_of(name));
     if args.dry_run {
-        let made = ExperimentFile::peek(&output, &text)?.map_or(Vec::new(), |stored| stored.results());
-        let looks = looks(&plan, args.until_decided);
-        let dry =
-            DryRun { plan: &plan, variants: &variants, directory: &directory, made: &made, looks: &looks };
+        let stored = ExperimentFile::peek(&output, &text)?;
+        let made = stored.as_ref().map_or(Vec::new(), Stored::results);
+        let given = plan.load.bench().and_then(|(_, bench)| match bench.rate {
+            Some(Rate::PerSecond(rate)) => Some(Calibration::given(rate, bench)),
+            Some(Rate::Auto | Rate::Closed) | None => None,
+        });
+        let calibration = stored.and_then(|stored| stored.calibration).or(given);
+        let dry = DryRun {
+            plan: &plan,
+            variants: &variants,
+            directory: &directory,
+            made: &made,
+            calibration: calibration.as_ref(),
+            looks: &looks(&plan, args.until_decided),
+        };
         write!(std::io::stdout(), "{dry}")?;
         return Ok(Exit::Done);
     }
     let runs = looks(&plan, args.until_decided).last().map_or(0, |blocks| blocks * (variants.len() + 1));
     disk_space::check(&plan, runs, &output)?;
+    for unfit in fitness::unfit(plan.design.max_other_cpu) {
+        writeln!(std::io::stderr(), "unbloat: warning: {unfit}")?;
+    }
     let (mut file, stored) =
         ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
     for (what, then, now) in stored.changed() {
@@ -113,17 +130,22 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     }
     // After a second Ctrl-C, which ends us at once, the next start cleans up.
     let interrupted = interruptible()?;
-    let bench = TestBed {
+    let executor = ServerExecutor {
         plan: &plan,
-        variants: &variants,
         directory,
         unbloat: std::env::current_exe().context("cannot find this program's own file")?,
         interrupted: &interrupted,
     };
-    let mut follower = Follower::new(args.quiet);
     let mut results = stored.results();
-    let end = conduct(&bench, &mut file, &mut results, args.until_decided, &mut follower);
-    follower.finish();
+    let mut experiment = Experiment {
+        plan: &plan,
+        variants: &variants,
+        executor,
+        file: &mut file,
+        progress: Follower::new(args.quiet),
+    };
+    let end = experiment.conduct(&mut results, stored.calibration, args.until_decided);
+    experiment.progress.finish();
     match end {
         Ok(()) => file.finish("the plan is done")?,
         Err(RunError::Interrupted) => {
@@ -142,10 +164,12 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
 /// What an option of `unbloat bench` in a plan has to say is said before a server is started.
 fn check_options(plan: &Plan) -> anyhow::Result<()> {
     use clap::Parser as _;
-    if !matches!(plan.load, Load::Cable(_) | Load::Http(_) | Load::Jobs(_)) {
-        return Ok(());
-    }
-    let words = command_line(&plan.load, Path::new("unbloat")).unwrap_or_default();
+    let Some((_, bench)) = plan.load.bench() else { return Ok(()) };
+    let pace = match bench.rate {
+        Some(Rate::Auto | Rate::PerSecond(_)) => Pace::Open { per_second: 1.0, time: Duration::from_secs(1) },
+        Some(Rate::Closed) | None => Pace::AsWritten,
+    };
+    let words = command_line(&plan.load, Path::new("unbloat"), pace).unwrap_or_default();
     let parsed = crate::Cli::try_parse_from(&words);
     parsed.map(drop).with_context(|| format!("cannot use the plan's load.options: `{}`", words.join(" ")))
 }

@@ -30,7 +30,7 @@ pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Opt
     if rows.is_empty() {
         return None;
     }
-    let margin = 1.0 + experiment.plan.rule.margin;
+    let margin = 1.0 + experiment.plan.rule.margin(metric);
     let x = Scale { from: shown(&rows, margin), to: (LEFT, WIDTH - RIGHT) };
     let height = 34.0 + ROW * rows.len() as f64;
     let bottom = height - 24.0;

@@ -1,7 +1,7 @@
 //! Two metrics against each other: memory against what it costs, and latency against the work done.
 
 use super::super::Experiment;
-use super::super::sentence::{value, words};
+use super::super::sentence::value;
 use super::{BELOW, LEFT, WIDTH, class, median, ticks_of};
 use crate::drawing::{Drawing, Point, Scale, axes, axis_name, fitting, range};
 use maud::Markup;
@@ -52,9 +52,9 @@ fn draw(experiment: &Experiment, across: Metric, up: Metric, with_frontier: bool
     let y = Scale { from: range(points().map(|p| p.1).chain([0.0])), to: (HEIGHT - BELOW, 12.0) };
     let at = |(across, up): Point| (x.at(across), y.at(up));
     let mut drawing =
-        Drawing::new(WIDTH, HEIGHT, &format!("{} against {}, each run a dot", words(up), words(across)));
+        Drawing::new(WIDTH, HEIGHT, &format!("{} against {}, each run a dot", up.words(), across.words()));
     axes(&mut drawing, (x, &ticks_of(x, across, 6)), (y, &ticks_of(y, up, 5)));
-    axis_name(&mut drawing, x, y, words(across));
+    axis_name(&mut drawing, x, y, across.words());
     if with_frontier {
         let centers = clouds.iter().map(|cloud| cloud.center).collect();
         drawing.path(&frontier(centers).into_iter().map(at).collect::<Vec<_>>(), "frontier");

@@ -108,7 +108,7 @@ fn latency(experiment: &Experiment) -> Markup {
         let note = "Each dot is a run, the lines join the medians over the variant's runs.";
         return section("Latency (p95) against clients", note, &with_legend(experiment, &svg));
     }
-    let title = format!("Latency ({}) against work per second", sentence::short(chart::latency(experiment)));
+    let title = format!("Latency ({}) against work per second", chart::latency(experiment).short());
     let note = "This load has no steps of clients, so each run stands at the work per second that it reached; a large dot \
                 is a variant's medians.";
     let svg = chart::by_work(experiment).map(|svg| with_legend(experiment, &svg));
@@ -138,7 +138,7 @@ fn intervals(experiment: &Experiment) -> Markup {
     let body = markup! {
         @for metric in rule.metrics() {
             @if let Some(svg) = chart::ratios(experiment, metric) {
-                h3 { (sentence::words(metric)) }
+                h3 { (metric.words()) }
                 @if let Some(percent) = detectable(metric) {
                     p.quiet {
                         (format!("Differences from {percent:.1} % on would be shown with 80 % probability."))
@@ -151,9 +151,9 @@ fn intervals(experiment: &Experiment) -> Markup {
     let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
     let note = format!(
         "A small dot is one block's run against its control, a large one the estimate with its {level:.0} % interval; the band \
-         is the margin of the rule ({:.0} %). The last row is the control against itself, the second run of each block divided by the \
+         is the margin of the rule ({}). The last row is the control against itself, the second run of each block divided by the \
          first: what differs there is noise.",
-        rule.margin * 100.0
+        sentence::margins(rule)
     );
     section("How sure", &note, &body)
 }
@@ -174,8 +174,8 @@ mod tests {
     fn the_page_has_every_part() {
         let owned = Owned::new(6);
         let page = html(&owned.experiment(), &owned.about());
-        assert!(part(&page, "Use small").contains("small takes memory (PSS after the load) 0."));
-        assert!(part(&page, "Use small").contains("ENV MALLOC_ARENA_MAX=2"));
+        assert!(part(&page, "Decided: use small").contains("small takes memory (PSS after the load) 0."));
+        assert!(part(&page, "Decided: use small").contains("ENV MALLOC_ARENA_MAX=2"));
         let table = part(&page, "Relative to the control");
         for column in ["PSS end", "PSS peak", "floor", "p99"] {
             assert!(table.contains(&format!(">{column}</th>")), "{column}");

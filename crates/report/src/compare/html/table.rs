@@ -12,7 +12,7 @@ pub(super) fn table(experiment: &Experiment) -> Markup {
     let analyzed = &experiment.analysis.variants;
     let columns: Vec<Metric> =
         Metric::ALL.into_iter().filter(|m| analyzed.iter().any(|v| v.metrics.contains_key(m))).collect();
-    let claimed: Vec<&str> = experiment.plan.rule.metrics().into_iter().map(sentence::short).collect();
+    let claimed: Vec<&str> = experiment.plan.rule.metrics().into_iter().map(Metric::short).collect();
     html! {
         section {
             h2 { "Relative to the control" }
@@ -22,7 +22,7 @@ pub(super) fn table(experiment: &Experiment) -> Markup {
                         tr {
                             th { "variant" }
                             th { "runs" }
-                            @for &metric in &columns { th title=(sentence::words(metric)) { (sentence::short(metric)) } }
+                            @for &metric in &columns { th title=(metric.words()) { (metric.short()) } }
                         }
                     }
                     tbody {

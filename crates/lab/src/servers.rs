@@ -1,14 +1,16 @@
-//! One run: a fresh server, its load, its memory, the proof that it was what it claims, and its end.
+//! Real runs: a fresh server, its load, its memory, the proof that it was what it claims, and its end.
 
+use crate::calibration::{Calibration, calibrate};
 use crate::cpu::{Shares, Used};
-use crate::driver::{Driver, DriverError, Measured};
+use crate::driver::{Driver, DriverError, KeptLauncher, Measured, Pace, Target as _};
+use crate::executor::{Executor, Order, RunError};
 use crate::file::{ExperimentFile, FileError};
 use crate::memory::{Sampler, census, tree_pss};
 use crate::metric::Metric;
-use crate::plan::Plan;
+use crate::plan::{Plan, Rate};
+use crate::pressure::{self, PerResource};
 use crate::proof;
 use crate::result::{Exclusion, RunResult};
-use crate::schedule::Slot;
 use crate::server::{Ending, Running, Start};
 use crate::variant::Variant;
 use std::collections::BTreeMap;
@@ -17,15 +19,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unbloat_policy::Claim;
 use unbloat_process::Pid;
-use unbloat_recording::RunId;
 
-/// What all runs of an experiment have in common.
+/// Makes runs on real servers: what all runs of an experiment have in common.
 #[derive(Debug)]
-pub struct TestBed<'a> {
+pub struct ServerExecutor<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Its variants, the control first.
-    pub variants: &'a [Variant],
     /// The directory that the plan's relative paths are relative to.
     pub directory: PathBuf,
     /// This program's own file, for `unbloat run` and `unbloat bench`.
@@ -34,67 +33,65 @@ pub struct TestBed<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-/// Why a run has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The file.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// No run of a block counts.
-    #[error("no run of block {block} counts, so the rest is not tried. The first reason: {reason}\n{next}")]
-    NothingWorks {
-        /// The block, from 1.
-        block: usize,
-        /// Why its first run does not count.
-        reason: Exclusion,
-        /// What to do.
-        next: String,
-    },
-    /// The user wants to stop; the run does not count and is made again.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl TestBed<'_> {
-    /// Makes a run of a variant, the `position`th of the slot's block, and writes it to the file.
-    ///
-    /// # Errors
-    /// The file cannot be written, or the user wants to stop. Whatever goes wrong with the server or its load is a
-    /// result: a run that is left out, with the reason.
-    pub fn run(
-        &self,
-        file: &mut ExperimentFile,
-        variant: &Variant,
-        slot: Slot,
-        position: usize,
-    ) -> Result<RunResult, RunError> {
-        let id = file.begin(slot, position)?;
+impl Executor for ServerExecutor<'_> {
+    fn execute(&mut self, file: &mut ExperimentFile, order: &Order) -> Result<RunResult, RunError> {
         let began = Instant::now();
         let mut observed = Observed::default();
-        let excluded = self.observe(file, id, variant, &mut observed)?;
-        let wall_s = began.elapsed().as_secs_f64();
-        let result = RunResult {
-            slot,
-            wall_s,
+        let excluded = self.observe(file, order, &mut observed)?;
+        Ok(RunResult {
+            slot: order.slot,
+            repeat: order.repeat,
+            wall_s: began.elapsed().as_secs_f64(),
             metrics: observed.metrics,
             steps: observed.steps,
             proof: observed.proof,
             harness_cpu: observed.harness_cpu,
             other_cpu: observed.other_cpu,
+            stalled: observed.stalled,
             excluded,
-        };
-        file.end(id, &result)?;
-        Ok(result)
+        })
     }
 
-    /// The run itself; why it does not count, if it does not.
-    fn observe(
-        &self,
-        file: &mut ExperimentFile,
-        id: RunId,
-        variant: &Variant,
-        observed: &mut Observed,
-    ) -> Result<Option<Exclusion>, RunError> {
+    fn calibrate(&mut self, control: &Variant) -> Result<Option<Calibration>, RunError> {
+        let Some((driver, bench)) = self.plan.load.bench() else { return Ok(None) };
+        match bench.rate {
+            None | Some(Rate::Closed) => Ok(None),
+            Some(Rate::PerSecond(rate)) => Ok(Some(Calibration::given(rate, bench))),
+            Some(Rate::Auto) => {
+                let fails = |reason| RunError::ControlFails { variant: control.name.clone(), reason };
+                let mut server = self.start(control)?.map_err(fails)?;
+                let launcher = self.launcher();
+                let loads = self.driver(&launcher);
+                // The first closed loop warms the server up for the second one.
+                let found = calibrate(driver, bench, |pace| {
+                    let measured = loads.drive(&mut server, pace);
+                    self.go_on()?;
+                    measured.map_err(|error| fails(excluded(error)))
+                });
+                server.stop();
+                found.map(Some)
+            }
+        }
+    }
+}
+
+impl ServerExecutor<'_> {
+    fn launcher(&self) -> KeptLauncher<'_> {
+        KeptLauncher { directory: &self.directory, unbloat: &self.unbloat }
+    }
+
+    fn driver<'b>(&'b self, launcher: &'b KeptLauncher<'b>) -> Driver<'b, KeptLauncher<'b>> {
+        Driver {
+            load: &self.plan.load,
+            within: self.plan.design.load_within,
+            unbloat: &self.unbloat,
+            launcher,
+            interrupted: self.interrupted,
+        }
+    }
+
+    /// Starts a variant's server; the reason why the run does not count, if it does not start as it claims.
+    fn start(&self, variant: &Variant) -> Result<Result<Running, Exclusion>, RunError> {
         let start = Start {
             server: &self.plan.server,
             command: variant.start.as_ref().unwrap_or(&self.plan.server.start),
@@ -103,27 +100,41 @@ impl TestBed<'_> {
             unbloat: &self.unbloat,
             interrupted: self.interrupted,
         };
-        let mut server = match Running::start(&start) {
+        let server = match Running::start(&start) {
             Ok(server) => server,
             Err(error) => {
                 self.go_on()?;
-                return Ok(Some(Exclusion::NotReady(error.to_string())));
+                return Ok(Err(Exclusion::NotReady(error.to_string())));
             }
         };
         // So that a missing library costs seconds; all claims are proved after the load, when all processes are there.
         let early: Vec<Claim> = variant.claims().into_iter().filter(Claim::holds_at_once).collect();
         if let Err(why) = proof::prove(server.root(), &early) {
             server.stop();
-            return Ok(Some(Exclusion::NotAsClaimed(why)));
+            return Ok(Err(Exclusion::NotAsClaimed(why)));
         }
-        let sampler = Sampler::start(file.path(), id, server.root(), self.plan.design.sample_every)
+        Ok(Ok(server))
+    }
+
+    /// The run itself; why it does not count, if it does not.
+    fn observe(
+        &self,
+        file: &mut ExperimentFile,
+        order: &Order,
+        observed: &mut Observed,
+    ) -> Result<Option<Exclusion>, RunError> {
+        let mut server = match self.start(order.variant)? {
+            Ok(server) => server,
+            Err(exclusion) => return Ok(Some(exclusion)),
+        };
+        let sampler = Sampler::start(file.path(), order.id, server.root(), self.plan.design.sample_every)
             .map_err(FileError::Store)?;
-        let trouble = self.load(file, id, variant, &mut server, observed)?;
+        let trouble = self.load(file, order, &mut server, observed)?;
         let peak = sampler.stop().map_err(FileError::Store)?;
         if peak > 0 {
             observed.metrics.insert(Metric::PssPeak, peak as f64);
         }
-        file.phase(id, "stop")?;
+        file.phase(order.id, "stop")?;
         let ending = server.stop();
         Ok(trouble.or(match ending {
             Ending::Clean => None,
@@ -134,22 +145,18 @@ impl TestBed<'_> {
     fn load(
         &self,
         file: &mut ExperimentFile,
-        id: RunId,
-        variant: &Variant,
+        order: &Order,
         server: &mut Running,
         observed: &mut Observed,
     ) -> Result<Option<Exclusion>, RunError> {
-        let driver = Driver {
-            load: &self.plan.load,
-            within: self.plan.design.load_within,
-            directory: &self.directory,
-            unbloat: &self.unbloat,
-            interrupted: self.interrupted,
-        };
-        let warm_up = self.plan.design.warm_up;
+        let id = order.id;
+        let pace = order.calibration.map_or(Pace::AsWritten, Calibration::pace);
+        let launcher = self.launcher();
+        let driver = self.driver(&launcher);
+        let warm_up = self.plan.warm_up();
         if !warm_up.is_zero() {
             file.phase(id, "warm-up")?;
-            let warm = driver.warm_up(server, warm_up);
+            let warm = driver.warm_up(server, pace, warm_up);
             self.go_on()?;
             if let Err(error) = warm {
                 return Ok(Some(excluded(error)));
@@ -157,7 +164,7 @@ impl TestBed<'_> {
         }
         let load_ns = file.phase(id, "load")?;
         let (before, began) = (Used::before(server.root()), Instant::now());
-        let measured = driver.drive(server);
+        let measured = driver.drive(server, pace);
         let wall_s = began.elapsed().as_secs_f64();
         let used = Used::after(server.root()).since(&before, wall_s);
         self.go_on()?;
@@ -173,7 +180,7 @@ impl TestBed<'_> {
         let sums = [(Metric::Bloat, census.bloat_bytes), (Metric::Floor, census.floor_bytes)];
         let known = sums.into_iter().filter_map(|(metric, bytes)| Some((metric, bytes? as f64)));
         observed.metrics.extend(known.filter(|(_, bytes)| *bytes > 0.0));
-        let proven = proof::prove(server.root(), &variant.claims());
+        let proven = proof::prove(server.root(), &order.variant.claims());
         self.idle(server)?;
         if let Err(error) = server.check() {
             return Ok(Some(Exclusion::Died(error.to_string())));
@@ -183,19 +190,33 @@ impl TestBed<'_> {
             Err(why) => Some(Exclusion::NotAsClaimed(why)),
             Ok(proof) => {
                 observed.proof = proof;
-                measured.dirty.map(Exclusion::Dirty).or_else(|| self.disturbed(used.others))
+                measured.dirty.map(Exclusion::Dirty).or_else(|| self.disturbed(used, order))
             }
         })
     }
 
-    /// Whether others used more of the machine than the plan allows.
-    fn disturbed(&self, others: Option<f64>) -> Option<Exclusion> {
-        let (others, allowed) = (others?, self.plan.design.max_other_cpu?);
-        (others > allowed).then(|| {
-            Exclusion::Disturbed(format!(
+    /// Whether others used more of the machine than the plan allows, or tasks waited far longer than usual.
+    fn disturbed(&self, used: Shares, order: &Order) -> Option<Exclusion> {
+        let allowed = self.plan.design.max_other_cpu;
+        if let Some(others) = used.others.filter(|others| *others > allowed) {
+            return Some(Exclusion::Disturbed(format!(
                 "other programs took {:.1} % of the machine's CPU while the load ran, and design.max-other-cpu allows {:.1} %",
                 others * 100.0,
                 allowed * 100.0
+            )));
+        }
+        // A plan that lets every run count does not want this one repeated either.
+        if allowed >= 1.0 {
+            return None;
+        }
+        let alike = order.earlier.iter().filter(|run| run.counts_for(order.slot.variant));
+        let earlier: Vec<PerResource> = alike.map(|run| run.stalled).collect();
+        pressure::jump(used.stalled, &earlier).map(|(resource, share, usual)| {
+            Exclusion::Disturbed(format!(
+                "tasks waited for {} during {:.0} % of the load, usually during {:.0} % (pressure-stall information)",
+                resource.words(),
+                share * 100.0,
+                usual * 100.0
             ))
         })
     }
@@ -232,6 +253,7 @@ struct Observed {
     proof: Vec<String>,
     harness_cpu: f64,
     other_cpu: Option<f64>,
+    stalled: PerResource,
 }
 
 impl Observed {
@@ -252,6 +274,7 @@ impl Observed {
         }
         self.harness_cpu = used.harness;
         self.other_cpu = used.others;
+        self.stalled = used.stalled;
     }
 }
 

@@ -1,0 +1,230 @@
+//! The whole loop of an experiment with a stand-in for the servers: what is made, in which order, and what is made again.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use unbloat_lab::calibration::Calibration;
+use unbloat_lab::executor::{Executor, Order, RunError};
+use unbloat_lab::experiment::{Experiment, Progress, Standing, conclude};
+use unbloat_lab::file::{ExperimentFile, Stored};
+use unbloat_lab::metric::Metric;
+use unbloat_lab::plan::Plan;
+use unbloat_lab::recommend::Recommendation;
+use unbloat_lab::result::{Exclusion, RunResult};
+use unbloat_lab::schedule::Slot;
+use unbloat_lab::variant::Variant;
+
+const PLAN: &str = r#"
+title = "two"
+compare = ["glibc", "arenas=2"]
+[server]
+start = ["true"]
+ready = { line = "ready" }
+[load]
+driver = "http"
+rate = "auto"
+[design]
+blocks = 6
+max-blocks = 12
+"#;
+
+const RATE: Calibration =
+    Calibration { sustained_per_s: Some(40.0), utilization: Some(0.5), rate_per_s: 20.0, run_s: 30.0 };
+
+/// Makes up the run of an order; the number counts all runs so far.
+type Make = fn(&Order, usize) -> Result<Option<Exclusion>, RunError>;
+
+/// A stand-in: the variant has 0.7 of the control's memory at its cost, and `make` says what else becomes of a run.
+struct Mock {
+    make: Make,
+    calibrations: usize,
+    orders: Vec<(Slot, usize, Option<Calibration>)>,
+}
+
+impl Mock {
+    fn new(make: Make) -> Self {
+        Mock { make, calibrations: 0, orders: Vec::new() }
+    }
+}
+
+impl Executor for &mut Mock {
+    fn execute(&mut self, _file: &mut ExperimentFile, order: &Order) -> Result<RunResult, RunError> {
+        let excluded = (self.make)(order, self.orders.len())?;
+        self.orders.push((order.slot, order.repeat, order.calibration.copied()));
+        let Slot { block, variant, replica } = order.slot;
+        let noise =
+            |frequency: f64| 1.0 + 0.01 * ((block * 7 + variant * 3 + replica * 5) as f64 * frequency).sin();
+        let memory = if variant == 0 { 1.0 } else { 0.7 };
+        let metrics = BTreeMap::from([
+            (Metric::PssEnd, 3e8 * memory * noise(1.3)),
+            (Metric::P95, 0.1 * noise(2.1)),
+            (Metric::CpuPerUnit, 0.02 * noise(0.7)),
+        ]);
+        Ok(RunResult {
+            slot: order.slot,
+            repeat: order.repeat,
+            wall_s: 40.0,
+            metrics,
+            steps: Vec::new(),
+            proof: Vec::new(),
+            harness_cpu: 0.001,
+            other_cpu: Some(0.02),
+            stalled: [None; 3],
+            excluded,
+        })
+    }
+
+    fn calibrate(&mut self, control: &Variant) -> Result<Option<Calibration>, RunError> {
+        assert_eq!(control.name, "glibc");
+        self.calibrations += 1;
+        Ok(Some(RATE))
+    }
+}
+
+/// What was told of each run.
+#[derive(Default)]
+struct Told(Vec<Standing>);
+
+impl Progress for &mut Told {
+    fn calibrates(&mut self, _control: &Variant) {}
+    fn calibrated(&mut self, _calibration: &Calibration) {}
+    fn begins(&mut self, _variant: &Variant, _slot: Slot, standing: &Standing) {
+        self.0.push(*standing);
+    }
+    fn ended(&mut self, _variant: &Variant, _result: &RunResult) {}
+}
+
+/// Conducts the plan in the file at `path`, as `unbloat compare` does; what came of it, and the results.
+fn conduct(
+    path: &Path,
+    mock: &mut Mock,
+    told: &mut Told,
+    until_decided: bool,
+) -> (Result<(), RunError>, Vec<RunResult>) {
+    let plan = Plan::parse(PLAN).unwrap();
+    let variants = plan.variants().unwrap();
+    let (mut file, stored) = ExperimentFile::open(path, &plan, PLAN, &variants, 1).unwrap();
+    let mut results = stored.results();
+    let mut experiment =
+        Experiment { plan: &plan, variants: &variants, executor: mock, file: &mut file, progress: told };
+    let end = experiment.conduct(&mut results, stored.calibration, until_decided);
+    // Another process would find that this one has ended.
+    file.finish("the test says so").unwrap();
+    assert_eq!(Stored::read(path).unwrap().results(), results, "what is told is what is kept");
+    (end, results)
+}
+
+fn answer(results: &[RunResult]) -> Recommendation {
+    let plan = Plan::parse(PLAN).unwrap();
+    conclude(&plan, &plan.variants().unwrap(), results, 1).1
+}
+
+#[test]
+fn every_run_of_the_plan_is_made_once_at_the_rate_of_the_control() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.unbloat");
+    let (mut mock, mut told) = (Mock::new(|_, _| Ok(None)), Told::default());
+    let (end, results) = conduct(&path, &mut mock, &mut told, false);
+    end.unwrap();
+    assert_eq!((mock.calibrations, results.len()), (1, 18));
+    assert!(mock.orders.iter().all(|(_, repeat, calibration)| *repeat == 0 && *calibration == Some(RATE)));
+    let expected: Vec<Slot> = (0..6).flat_map(|block| unbloat_lab::schedule::block(1, block, 2)).collect();
+    assert_eq!(mock.orders.iter().map(|order| order.0).collect::<Vec<_>>(), expected);
+    assert_eq!(told.0.iter().map(|standing| standing.done).collect::<Vec<_>>(), (0..18).collect::<Vec<_>>());
+    // Before the first run by the calibration: 30 s of load, 10 s of warm-up, 10 s of idling, 5 s around them.
+    assert_eq!(told.0[0].remaining, Some(Duration::from_secs(18 * 55)));
+    assert_eq!(told.0[17].remaining, Some(Duration::from_secs(40)));
+    assert_eq!(answer(&results), Recommendation::Use { variant: 1, ties: vec![] });
+    // Once more: nothing is left to be done.
+    let mut again = Mock::new(|_, _| panic!("made already"));
+    conduct(&path, &mut again, &mut Told::default(), false).0.unwrap();
+    assert_eq!(again.calibrations, 0);
+}
+
+#[test]
+fn an_interrupted_experiment_goes_on_with_its_order_and_its_rate() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.unbloat");
+    let mut mock = Mock::new(|_, made| if made == 7 { Err(RunError::Interrupted) } else { Ok(None) });
+    let (end, results) = conduct(&path, &mut mock, &mut Told::default(), false);
+    assert!(matches!(end, Err(RunError::Interrupted)) && results.len() == 7);
+    let mut rest = Mock::new(|_, _| Ok(None));
+    conduct(&path, &mut rest, &mut Told::default(), false).0.unwrap();
+    assert_eq!((rest.calibrations, rest.orders.len()), (0, 11), "the rate is kept in the file");
+    let order: Vec<Slot> = mock.orders.iter().chain(&rest.orders).map(|order| order.0).collect();
+    let expected: Vec<Slot> = (0..6).flat_map(|block| unbloat_lab::schedule::block(1, block, 2)).collect();
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn disturbed_runs_are_made_again_at_their_block_s_end_up_to_the_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.unbloat");
+    // A neighbor: the second run of the second block once, the variant's run of the third block each time.
+    let mut mock = Mock::new(|order, made| {
+        let disturbed = made == 4 || (order.slot.block == 2 && order.slot.variant == 1);
+        Ok(disturbed.then(|| Exclusion::Disturbed("other programs took 33 %".into())))
+    });
+    let mut told = Told::default();
+    let (end, results) = conduct(&path, &mut mock, &mut told, false);
+    end.unwrap();
+    assert_eq!(results.len(), 18 + 1 + 2);
+    let repeats: Vec<(usize, usize, bool)> = results
+        .iter()
+        .filter(|run| run.repeat > 0)
+        .map(|run| (run.slot.block, run.repeat, run.excluded.is_none()))
+        .collect();
+    assert_eq!(repeats, [(1, 1, true), (2, 1, false), (2, 2, false)]);
+    assert_eq!(mock.orders[6].0, mock.orders[4].0, "before the next block begins");
+    assert!(told.0.iter().all(|standing| standing.total == 18 && standing.done <= 18));
+    assert!(told.0[6].repeat == 1);
+    // Five blocks of the variant are left, and they suffice.
+    assert_eq!(answer(&results), Recommendation::Use { variant: 1, ties: vec![] });
+    // Gone on with, nothing is tried a fourth time.
+    conduct(&path, &mut Mock::new(|_, _| panic!("tried often enough")), &mut Told::default(), false)
+        .0
+        .unwrap();
+}
+
+#[test]
+fn a_neighbor_changes_no_answer() {
+    let answers = [(|_, _| Ok(None)) as Make, |order, made| {
+        // Takes a core for a while: every fifth run, and it makes memory look better and latency worse.
+        Ok((order.repeat == 0 && made % 5 == 0).then(|| Exclusion::Disturbed("a neighbor".into())))
+    }]
+    .map(|make| {
+        let directory = tempfile::tempdir().unwrap();
+        let (end, results) =
+            conduct(&directory.path().join("x.unbloat"), &mut Mock::new(make), &mut Told::default(), false);
+        end.unwrap();
+        answer(&results)
+    });
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn blocks_are_added_until_the_rule_has_an_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    // In the first six blocks the variant's runs fail in all but four: too few to say anything.
+    let mut mock = Mock::new(|order, _| {
+        let fails = order.slot.variant == 1 && (2..6).contains(&order.slot.block);
+        Ok(fails.then(|| Exclusion::Dirty("3 lost".into())))
+    });
+    let (end, results) = conduct(&directory.path().join("x.unbloat"), &mut mock, &mut Told::default(), true);
+    end.unwrap();
+    let blocks = results.iter().map(|run| run.slot.block + 1).max();
+    assert_eq!(blocks, Some(9), "looked at after six and after nine");
+    assert_eq!(answer(&results), Recommendation::Use { variant: 1, ties: vec![] });
+}
+
+#[test]
+fn what_never_works_ends_after_a_block_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.unbloat");
+    let mut mock = Mock::new(|_, _| Ok(Some(Exclusion::NotReady("no Redis".into()))));
+    let (end, results) = conduct(&path, &mut mock, &mut Told::default(), false);
+    assert_eq!(results.len(), 3);
+    let text = end.unwrap_err().to_string();
+    assert!(text.contains("no Redis") && text.contains("-o"), "{text}");
+}
