@@ -1,10 +1,10 @@
 //! Several processes looked at together.
 
-use crate::inspect::{Options, inspect};
+use crate::inspect::{Options, inspect, inspect_pinned};
 use crate::model::{Failure, Inspection, Note, NoteCode, ProcessReport};
 use crate::proportional::by_page;
 use crate::{sharing, verdict};
-use unbloat_process::{Error, Pid, Result, status};
+use unbloat_process::{Error, Pid, Pinned, Result, Stopping, status};
 
 /// Inspects the processes one after the other. One that cannot be inspected is told as a failure, and the others are
 /// inspected all the same.
@@ -22,7 +22,10 @@ pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
     for process in &mut inspection.processes {
         let parent = process.parent.filter(|parent| inspected.contains(parent));
         // Where the two cannot be compared (one has just ended), nothing is said of sharing.
-        process.sharing = parent.and_then(|parent| sharing::with_parent(parent, process.pid).ok());
+        process.sharing = parent.and_then(|parent| {
+            let compare = |_: &Pinned| sharing::with_parent(parent, process.pid);
+            unbloat_process::look(process.pid, Stopping::Never, compare).ok()
+        });
     }
     inspection.verdict = verdict::of_tree(&inspection);
     inspection
@@ -31,12 +34,15 @@ pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
 /// As [`inspect`], and what of it counts in a sum over processes. The heap map is needed for that; it is kept only if it
 /// was asked for.
 fn inspect_one_of_several(pid: Pid, options: &Options) -> Result<ProcessReport> {
-    let mut report = inspect(pid, &Options { map: true, proportional: true, ..*options })?;
-    let map = report.map.take();
-    let by_page = map.as_ref().and_then(|map| by_page::census(&report, map).ok().flatten());
-    report.proportional = by_page.or(report.proportional);
-    report.map = map.filter(|_| options.map);
-    Ok(report)
+    let everything = Options { map: true, proportional: true, ..*options };
+    unbloat_process::look(pid, options.stopping(), |pinned| {
+        let mut report = inspect_pinned(pinned, &everything)?;
+        let map = report.map.take();
+        let by_page = map.as_ref().and_then(|map| by_page::census(&report, map).ok().flatten());
+        report.proportional = by_page.or(report.proportional.take());
+        report.map = map.filter(|_| options.map);
+        Ok(report)
+    })
 }
 
 fn failure(pid: Pid, error: &Error) -> Failure {

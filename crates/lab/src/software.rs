@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use unbloat_heap::allocators::glibc::Glibc;
 use unbloat_heap::model::{Allocator, AllocatorKind, Inspection, ProcessReport};
-use unbloat_process::{Maps, Pid};
+use unbloat_process::{Maps, Pid, Pinned, Stopping, look};
 use unbloat_recording::Key;
 
 /// Names of what [`software`] finds.
@@ -31,7 +31,8 @@ fn joined(values: impl Iterator<Item = String>) -> Option<String> {
 
 /// glibc is there whichever allocator serves malloc.
 fn glibc(pid: Pid) -> Option<String> {
-    Glibc::locate(pid, &Maps::of(pid).ok()?).ok()?.version
+    let version = |_: &Pinned| Ok(Glibc::locate(pid, &Maps::of(pid)?).ok().and_then(|glibc| glibc.version));
+    look(pid, Stopping::Never, version).ok()?
 }
 
 /// `jemalloc 5.3.0`; glibc's version is a fact of its own.

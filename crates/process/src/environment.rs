@@ -5,7 +5,9 @@
 //! elsewhere (CRuby: `compat_init_setproctitle`, missing/setproctitle.c). Where they are then, libc's `environ` tells.
 
 use crate::elf::first_mappings;
-use crate::{Error, Image, LiveMemory, Maps, Memory, PAGE_SIZE, Pid, ResidentOnly, Result};
+use crate::{
+    Error, Image, LiveMemory, Maps, Memory, PAGE_SIZE, Pid, Pinned, ResidentOnly, Result, Stopping, look,
+};
 use std::collections::BTreeMap;
 
 /// More variables are not believed.
@@ -22,14 +24,19 @@ pub fn environment(pid: Pid) -> Result<BTreeMap<String, String>> {
     Ok(bytes.split(|&b| b == 0).filter_map(variable).collect())
 }
 
-/// Variables and values as `getenv` finds them now, read from memory. `None` where `environ` cannot be found or what it leads to is
-/// not resident.
+/// Variables and values as `getenv` finds them now, read from memory by a confined child. `None` where `environ` cannot be
+/// found or what it leads to is not resident.
 ///
 /// # Errors
-/// The process is gone, or may not be looked at.
+/// The process is gone, may not be looked at, or the look did not come to an end within its limits.
 pub fn in_memory(pid: Pid) -> Result<Option<BTreeMap<String, String>>> {
+    look(pid, Stopping::Never, in_pinned_memory)
+}
+
+fn in_pinned_memory(pinned: &Pinned) -> Result<Option<BTreeMap<String, String>>> {
+    let pid = pinned.pid();
     let maps = Maps::of(pid)?;
-    let memory = LiveMemory::of(pid)?;
+    let memory = LiveMemory::of_pinned(pinned)?;
     // A program that refers to `environ` itself has it in its own data (a copy relocation) and lies lower than libc.
     let mut images = first_mappings(&maps).filter_map(|mapping| Image::of_mapping(pid, mapping).ok());
     let environ = images.find_map(|image| image.symbol("environ"));

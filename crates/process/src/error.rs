@@ -1,15 +1,17 @@
-//! What can go wrong when looking at another process. Each message names the thing, the cause and the next step.
+//! The errors of looking at another process. Each message names the thing, the cause and the next step.
 
 use crate::Pid;
+use crate::sandbox::GaveUp;
+use crate::sandbox::names::Name;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
-use unbloat_contract::Malformed;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a process could not be looked at.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
     /// There is no such process, or it has ended meanwhile.
     #[error("process {pid} does not exist (any more). Look for its number with `ps` or use --name")]
@@ -26,7 +28,8 @@ pub enum Error {
         /// The process.
         pid: Pid,
         /// What was to be read.
-        what: &'static str,
+        #[serde(with = "crate::sandbox::names")]
+        what: Name,
     },
     /// A range of memory could not be read: it is not mapped (any more), or the process has ended.
     #[error("cannot read {len} bytes of memory at {address:#x} of {pid}: not mapped there")]
@@ -50,19 +53,45 @@ pub enum Error {
         /// The process.
         pid: Pid,
         /// Which file.
-        what: &'static str,
+        #[serde(with = "crate::sandbox::names")]
+        what: Name,
         /// The line that was not understood.
         line: String,
     },
     /// The status page of a process is of another version of the layout.
-    #[error("cannot read the status page {path} of {pid}: {source}", path = path.display())]
+    #[error("cannot read the status page {path} of {pid}: {reason}", path = path.display())]
     StatusPage {
         /// The process.
         pid: Pid,
         /// The page, as seen from here.
+        #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
         /// What is wrong with it.
-        source: Malformed,
+        reason: String,
+    },
+    /// A list of `/proc` is longer than it can be for any real program.
+    #[error("{pid} has more {what} than any program needs, so it was left alone")]
+    TooMany {
+        /// The process.
+        pid: Pid,
+        /// What there are too many of.
+        #[serde(with = "crate::sandbox::names")]
+        what: Name,
+    },
+    /// The process has become another program while it was looked at.
+    #[error("process {pid} became another program (exec) while it was looked at. Look again")]
+    Replaced {
+        /// The process.
+        pid: Pid,
+    },
+    /// The look did not come to an end within its limits. Made by the parent of a look, never by its child.
+    #[error("cannot look at {pid}: {reason}")]
+    GaveUp {
+        /// The process.
+        pid: Pid,
+        /// The limit.
+        #[serde(skip, default = "GaveUp::unknown")]
+        reason: GaveUp,
     },
     /// A mapped file could not be looked at.
     #[error(transparent)]
@@ -73,8 +102,10 @@ pub enum Error {
         /// The process.
         pid: Pid,
         /// What was to be read.
-        what: &'static str,
+        #[serde(with = "crate::sandbox::names")]
+        what: Name,
         /// The kernel's reason.
+        #[serde(with = "crate::sandbox::io_error")]
         source: io::Error,
     },
 }
@@ -92,6 +123,9 @@ impl Error {
             Error::Io { .. } => "io",
             Error::Absent { .. } => "absent",
             Error::Image(_) => "image",
+            Error::TooMany { .. } => "too-many",
+            Error::Replaced { .. } => "replaced",
+            Error::GaveUp { .. } => "gave-up",
         }
     }
 

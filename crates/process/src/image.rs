@@ -5,10 +5,10 @@
 //! no page of it becomes resident.
 
 use crate::elf::{Elf, ElfError, available};
+use crate::target_file::{NotOpened, open_mapped};
 use crate::{Error, Mapping, Maps, PAGE_SIZE, Pid, Result};
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// An ELF file as a process has mapped it.
@@ -23,13 +23,17 @@ pub struct Image {
     file: File,
 }
 
+/// Bytes of a file that are searched at most.
+const MAX_SEARCHED_BYTES: u64 = 256 << 20;
+
 /// Why a mapped file could not be looked at.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum ImageError {
     /// The file cannot be opened from here.
     #[error("cannot open {path}: {reason}")]
     Unopened {
         /// Its name in the target.
+        #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
         /// The kernel's reason, or that the name now means another file.
         reason: String,
@@ -38,6 +42,7 @@ pub enum ImageError {
     #[error("{path} is {error}")]
     Elf {
         /// Its name in the target.
+        #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
         /// What is wrong with it.
         error: ElfError,
@@ -52,8 +57,10 @@ impl Image {
     /// not a 64-bit little-endian ELF file.
     pub fn of_mapping(pid: Pid, mapping: &Mapping) -> Result<Self, ImageError> {
         let path = mapping.file().map(Path::to_owned).unwrap_or_default();
-        let file = open_mapped(pid, mapping)
-            .map_err(|reason| ImageError::Unopened { path: path.clone(), reason })?;
+        let file = open_mapped(pid, mapping).map_err(|reason: NotOpened| ImageError::Unopened {
+            path: path.clone(),
+            reason: reason.to_string(),
+        })?;
         let elf = Elf::parse(&file).map_err(|error| ImageError::Elf { path: path.clone(), error })?;
         let bias = elf
             .segments
@@ -110,15 +117,17 @@ impl Image {
     #[must_use]
     pub fn find_bytes(&self, needle: &[u8], after: usize) -> Option<Vec<u8>> {
         const STEP: u64 = 1 << 20;
+        let mut budget = MAX_SEARCHED_BYTES;
         let overlap = (needle.len() + after) as u64;
         for segment in self.elf.segments.iter().filter(|s| !s.write && !s.execute) {
             let (mut at, end) = (segment.offset, segment.offset.saturating_add(segment.file_bytes));
-            while at < end {
+            while at < end && budget > 0 {
+                budget = budget.saturating_sub(STEP);
                 let block = available(&self.file, at, (STEP + overlap).min(end - at) as usize);
                 if let Some(i) = memory_find(&block, needle) {
                     return Some(block[i..block.len().min(i + needle.len() + after)].to_vec());
                 }
-                at += STEP;
+                at = at.saturating_add(STEP);
             }
         }
         None
@@ -133,29 +142,6 @@ pub fn first_mappings(maps: &Maps) -> impl Iterator<Item = &Mapping> {
         let here = (mapping.inode, path);
         previous.replace(here) != Some(here)
     })
-}
-
-/// `map_files` first: it is the very file; it needs `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`. Else by name, if the
-/// name still means the same inode.
-fn open_mapped(pid: Pid, mapping: &Mapping) -> std::result::Result<File, String> {
-    let exact = pid.proc(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-    if let Ok(file) = File::open(exact) {
-        return Ok(file);
-    }
-    let path = mapping.file().ok_or("it is not a file")?;
-    let below_root = path.strip_prefix("/").unwrap_or(path);
-    let file = File::open(pid.proc("root").join(below_root)).map_err(|error| error.to_string())?;
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    if metadata.ino() != mapping.inode {
-        return Err(
-            "the file was replaced after it was mapped (an upgrade?); only root can open the old one"
-                .to_owned(),
-        );
-    }
-    Ok(file)
 }
 
 fn memory_find(haystack: &[u8], needle: &[u8]) -> Option<usize> {

@@ -16,6 +16,9 @@
 //! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
 //! | [`environment`] | what a process was started with |
+//! | [`pinned`] | a process that cannot be mistaken for another, and looks at it |
+//! | [`sandbox`] | the confined child in which everything that parses a target runs |
+//! | `target_file` | files that a target has mapped, opened safely |
 //! | [`stat`] | `/proc/PID/stat`, parsed |
 //! | [`watch`] | reading the same files again and again, cheaply |
 //! | [`events`] | every fork, exec and exit, from the kernel |
@@ -43,16 +46,19 @@ pub mod maps;
 pub mod memory;
 pub mod pages;
 pub mod pid;
+pub mod pinned;
 #[cfg(target_arch = "x86_64")]
 pub mod remote;
 pub mod resident;
 pub mod rollup;
+pub mod sandbox;
 pub mod signal;
 pub mod stat;
 pub mod status;
 pub mod status_page;
 pub mod stop;
 pub mod synthetic;
+mod target_file;
 pub mod threads;
 pub mod tree;
 pub mod watch;
@@ -64,6 +70,7 @@ pub use maps::{Backing, Mapping, Maps};
 pub use memory::{LiveMemory, Memory};
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
+pub use pinned::{Pinned, Stopping, look, look_at};
 pub use resident::ResidentOnly;
 pub use rollup::{Backed, Rollup};
 pub use stat::Stat;

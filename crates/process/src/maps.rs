@@ -2,6 +2,7 @@
 //! (format: `Documentation/filesystems/proc.rst`, section 1.1, of the Linux source).
 
 use crate::{Error, Pid, Result};
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +45,8 @@ pub struct Mapping {
     pub shared: bool,
     /// Offset into the file, in bytes.
     pub offset: u64,
+    /// The file's device, major and minor number.
+    pub device: (u64, u64),
     /// The file's inode; 0 for anonymous memory.
     pub inode: u64,
     /// What it is backed by.
@@ -91,7 +94,7 @@ impl Mapping {
         let (start, end) = fields.next()?.split_once('-')?;
         let perms = fields.next()?.as_bytes();
         let offset = fields.next()?;
-        let _device = fields.next()?;
+        let (major, minor) = fields.next()?.split_once(':')?;
         let inode = fields.next()?;
         let name = fields.next().unwrap_or("").trim_start();
         let &[read, write, execute, shared] = perms else { return None };
@@ -105,6 +108,7 @@ impl Mapping {
             execute: execute == b'x',
             shared: shared == b's',
             offset: u64::from_str_radix(offset, 16).ok()?,
+            device: (u64::from_str_radix(major, 16).ok()?, u64::from_str_radix(minor, 16).ok()?),
             inode: inode.parse().ok()?,
             backing: Backing::parse(name),
         })
@@ -135,6 +139,10 @@ impl Backing {
     }
 }
 
+/// The longest list that is read: a hundred times that of a large server. The kernel allows 65,530 mappings by default
+/// (`vm.max_map_count`), and a name takes up to 4 KiB.
+const MAX_BYTES: u64 = 16 << 20;
+
 /// All mappings of a process, sorted by address, disjoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Maps(Vec<Mapping>);
@@ -145,7 +153,13 @@ impl Maps {
     /// # Errors
     /// The process is gone, or may not be read. A kernel thread has no mappings: the result is empty.
     pub fn of(pid: Pid) -> Result<Self> {
-        let bytes = std::fs::read(pid.proc("maps")).map_err(|e| Error::from_io(pid, "the mappings", e))?;
+        let failed = |e| Error::from_io(pid, "the mappings", e);
+        let file = std::fs::File::open(pid.proc("maps")).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(Error::TooMany { pid, what: "mappings" });
+        }
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 

@@ -90,6 +90,9 @@ pub struct LiveMemory {
     pages: crate::PageMap,
     /// `/proc/PID/mem`, if reading otherwise would un-share pages.
     file: Option<File>,
+    /// The same, opened by the parent of a look. Yama lets that one read its descendants and denies it to the look, which
+    /// is only a sibling of theirs.
+    inherited: Option<File>,
 }
 
 impl LiveMemory {
@@ -101,7 +104,20 @@ impl LiveMemory {
         let pages = crate::PageMap::of(pid)?;
         let open = || File::open(pid.proc("mem")).map_err(|e| Error::from_io(pid, "the memory", e));
         let file = if shares_pages(pid, &pages)? { Some(open()?) } else { None };
-        Ok(LiveMemory { pid, pages, file })
+        Ok(LiveMemory { pid, pages, file, inherited: None })
+    }
+
+    /// The memory of a pinned process.
+    ///
+    /// # Errors
+    /// The process is gone, or may not be read.
+    pub fn of_pinned(pinned: &crate::Pinned) -> Result<Self> {
+        let pid = pinned.pid();
+        let Some(memory) = pinned.memory() else { return Self::of(pid) };
+        let pages = crate::PageMap::of(pid)?;
+        let inherit = || memory.try_clone().map_err(|e| Error::from_io(pid, "the memory", e));
+        let file = if shares_pages(pid, &pages)? { Some(inherit()?) } else { None };
+        Ok(LiveMemory { pid, pages, file, inherited: Some(inherit()?) })
     }
 
     /// The page tables of a process whose memory may not be read: they tell what is resident, and any reading fails.
@@ -109,7 +125,7 @@ impl LiveMemory {
     /// # Errors
     /// The process is gone, or not even they may be read.
     pub fn tables_only(pid: Pid) -> Result<Self> {
-        Ok(LiveMemory { pid, pages: crate::PageMap::of(pid)?, file: None })
+        Ok(LiveMemory { pid, pages: crate::PageMap::of(pid)?, file: None, inherited: None })
     }
 
     /// Whose memory it is.
@@ -134,6 +150,9 @@ impl LiveMemory {
         match process_vm_readv(pid, buffers, ranges) {
             Ok(read) => Ok(read),
             Err(nix::errno::Errno::EFAULT) => Ok(0),
+            Err(nix::errno::Errno::EPERM) if self.inherited.is_some() => {
+                Ok(self.inherited.as_ref().map_or(0, |file| read_file(file, ranges, buffers)))
+            }
             Err(errno) => Err(Error::from_io(self.pid, "the memory", errno.into())),
         }
     }
@@ -188,13 +207,15 @@ fn stopped_at(runs: &[Range<u64>], mut read: u64) -> Option<u64> {
 fn shares_pages(pid: Pid, pages: &crate::PageMap) -> Result<bool> {
     const STRIDE_BYTES: u64 = 64 << 20;
     for mapping in crate::Maps::of(pid)?.iter().filter(|mapping| mapping.is_private_anonymous()) {
-        let mut at = mapping.start;
-        while at < mapping.end {
-            let len = STRIDE_BYTES.min(mapping.end - at);
-            if pages.shares_any(at, len)? {
-                return Ok(true);
+        for part in pages.populated(mapping.start, mapping.len())? {
+            let mut at = part.start;
+            while at < part.end {
+                let len = STRIDE_BYTES.min(part.end - at);
+                if pages.shares_any(at, len)? {
+                    return Ok(true);
+                }
+                at += len;
             }
-            at += len;
         }
     }
     Ok(false)

@@ -1,4 +1,4 @@
-//! Which pages of a range are resident.
+//! The resident pages of a range.
 //!
 //! A page counts as resident here exactly when the kernel counts it in RSS: present, and not the shared zero page.
 //! `PAGEMAP_SCAN` (Linux 6.7, `Documentation/admin-guide/mm/pagemap.rst`) tells the zero page apart; on older kernels
@@ -193,11 +193,18 @@ mod ioctl {
     nix::ioctl_readwrite!(pagemap_scan, b'f', 16, super::ScanArguments);
 }
 
+/// The number of the request, for filters of system calls.
+pub(crate) const PAGEMAP_SCAN: u64 =
+    nix::request_code_readwrite!(b'f', 16, size_of::<ScanArguments>()) as u64;
+
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 /// What is asked of every page.
 const ANY_PAGE: u64 = PAGE_IS_PRESENT | PAGE_IS_PFNZERO;
+
+/// The pieces in which [`PageMap::populated`] tells of a range: what one page table covers.
+pub const POPULATED_BYTES: u64 = 2 << 20;
 
 /// Regions asked for in one scan. The vector must never be empty: that oopses some kernels (LKML, 2025-09-22).
 const REGIONS: usize = 2048;
@@ -261,6 +268,39 @@ impl PageMap {
         Ok(pages.iter().any(|page| page & (RESIDENT | FILE | EXCLUSIVE) == RESIDENT))
     }
 
+    /// The parts of a range that have resident pages, in pieces of whole [`POPULATED_BYTES`]: as many as there are resident
+    /// pages at most, however large the range is. On kernels without `PAGEMAP_SCAN` the whole range.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn populated(&self, start: u64, len: u64) -> Result<Vec<Range<u64>>> {
+        let end = start.saturating_add(len);
+        let mut parts: Vec<Range<u64>> = Vec::new();
+        let mut add = |from: u64, to: u64| {
+            let from = (from / POPULATED_BYTES * POPULATED_BYTES).max(start);
+            let to = to.checked_next_multiple_of(POPULATED_BYTES).unwrap_or(end).min(end);
+            match parts.last_mut().filter(|last| last.end >= from) {
+                Some(last) => last.end = last.end.max(to),
+                None => parts.push(from..to),
+            }
+        };
+        if self.tells_zero_pages() {
+            match self.each_region(start, len, ANY_PAGE, |region| {
+                if bits_of(region.categories) & RESIDENT != 0 {
+                    add(region.start, region.end);
+                }
+            }) {
+                Ok(()) => return Ok(parts),
+                Err(nix::errno::Errno::ENOTTY | nix::errno::Errno::EINVAL) => {
+                    self.scan_works.store(false, Ordering::Relaxed);
+                }
+                Err(nix::errno::Errno::EFAULT) => return Ok(Vec::new()),
+                Err(errno) => return Err(Error::from_io(self.pid, "the page map", errno.into())),
+            }
+        }
+        Ok(std::iter::once(start..end).collect())
+    }
+
     fn look(&self, start: u64, len: u64, wanted: u64) -> Result<Residency> {
         if self.tells_zero_pages() {
             match self.scan(start, len, wanted) {
@@ -279,6 +319,20 @@ impl PageMap {
 
     fn scan(&self, start: u64, len: u64, wanted: u64) -> nix::Result<Residency> {
         let mut residency = Residency::none(start, len);
+        self.each_region(start, len, wanted, |region| {
+            residency.mark(region.start..region.end, bits_of(region.categories));
+        })?;
+        Ok(residency)
+    }
+
+    /// Gives the regions of equal present pages to `take`, in order.
+    fn each_region(
+        &self,
+        start: u64,
+        len: u64,
+        wanted: u64,
+        mut take: impl FnMut(&PageRegion),
+    ) -> nix::Result<()> {
         let mut regions = [PageRegion::default(); REGIONS];
         let (mut at, end) = (start, start.saturating_add(len));
         while at < end {
@@ -295,13 +349,11 @@ impl PageMap {
             // SAFETY: `arguments` has the kernel's layout and `vec` points at `vec_len` regions that outlive the call.
             let found = unsafe { ioctl::pagemap_scan(self.file.as_raw_fd(), &raw mut arguments) }?;
             let found = &regions[..(found.max(0) as usize).min(REGIONS)];
-            for region in found {
-                residency.mark(region.start..region.end, bits_of(region.categories));
-            }
+            found.iter().for_each(&mut take);
             // With many regions `walk_end` comes back behind the last of them (seen on 6.18): go on after both.
             at = found.last().map_or(0, |last| last.end).max(arguments.walk_end).max(at + PAGE_SIZE);
         }
-        Ok(residency)
+        Ok(())
     }
 
     fn read(&self, start: u64, len: u64) -> Result<Residency> {
@@ -358,6 +410,31 @@ mod tests {
         for start in [1 << 63, 0x00ff_ffff_ffff_f000, u64::MAX - PAGE_SIZE + 1] {
             assert_eq!(map.residency(start, PAGE_SIZE).unwrap().resident_bytes(), 0, "{start:#x}");
         }
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_huge_range_has_as_many_parts_as_it_has_pages() {
+        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+        let len = std::num::NonZeroUsize::new(1 << 40).unwrap();
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let at = unsafe { mmap_anonymous(None, len, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) };
+        let at = at.unwrap();
+        let start = at.as_ptr() as u64;
+        for offset in [0, 1 << 30, (1 << 40) - 1] {
+            // SAFETY: within the mapping.
+            unsafe { at.as_ptr().cast::<u8>().add(offset).write(1) };
+        }
+        let map = PageMap::of(Pid::this()).unwrap();
+        let parts = map.populated(start, 1 << 40).unwrap();
+        if map.tells_zero_pages() {
+            assert_eq!(parts.len(), 3, "{parts:x?}");
+            assert!(parts.iter().all(|part| part.end - part.start <= 2 * POPULATED_BYTES));
+            assert!(parts[1].contains(&(start + (1 << 30))));
+        }
+        // SAFETY: nothing refers to the mapping.
+        unsafe { munmap(at, len.get()) }.unwrap();
     }
 
     #[test]

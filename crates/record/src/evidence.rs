@@ -1,11 +1,13 @@
 //! Gathers what a process shows of the policy that it was started with.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use unbloat_contract::{Text, Variable};
 use unbloat_heap::allocators::LiveAllocator;
 use unbloat_heap::model::{Allocator, AllocatorKind, ProcessReport};
 use unbloat_policy::{Evidence, Malloc, Policy};
 use unbloat_process::environment::environment;
-use unbloat_process::{LiveMemory, Maps, Pid, Result, status_page};
+use unbloat_process::{LiveMemory, Maps, Pid, Pinned, Result, Stopping, look, status_page};
 
 /// The evidence of a process: its code mappings, whose malloc the dynamic linker has bound, glibc's limit of arenas, and the
 /// policy on its status page. Its environment is left to those who need it.
@@ -13,15 +15,27 @@ use unbloat_process::{LiveMemory, Maps, Pid, Result, status_page};
 /// # Errors
 /// The process is gone, or may not be looked at.
 pub fn of(pid: Pid) -> Result<Evidence> {
-    let maps = Maps::of(pid)?;
-    let page = status_page::read(pid)?;
+    let (mapped, malloc, runtime_policy) = look(pid, Stopping::Never, seen)?;
     Ok(Evidence {
-        mapped: mapped(&maps),
-        // Who may see the mappings may not always read the memory.
-        malloc: LiveMemory::of(pid).ok().and_then(|memory| live_malloc(pid, &maps, &memory)),
-        runtime_policy: page.map(|page| page.text(Text::Policy, &mut [0; 256]).to_owned()),
+        mapped: mapped.into_iter().map(|path| OsString::from_vec(path).into()).collect(),
+        malloc: malloc.and_then(|(kind, evidence, arena_max)| self::malloc(kind, evidence, arena_max)),
+        runtime_policy,
         ..Evidence::default()
     })
+}
+
+/// What comes back from a look: the paths of code mappings, the live allocator with its evidence and its limit of arenas,
+/// and the policy on the status page.
+type Seen = (Vec<Vec<u8>>, Option<(AllocatorKind, String, Option<u64>)>, Option<String>);
+
+fn seen(pinned: &Pinned) -> Result<Seen> {
+    let pid = pinned.pid();
+    let maps = Maps::of(pid)?;
+    let page = status_page::read(pid)?;
+    let mapped = mapped(&maps).into_iter().map(|path| path.into_os_string().into_vec()).collect();
+    // Who may see the mappings may not always read the memory.
+    let malloc = LiveMemory::of_pinned(pinned).ok().map(|memory| live_malloc(pid, &maps, &memory));
+    Ok((mapped, malloc, page.map(|page| page.text(Text::Policy, &mut [0; 256]).to_owned())))
 }
 
 /// `policy lean`, and behind it what is not live and what the runtime complains of; `None` for a process without a policy.
@@ -53,13 +67,13 @@ fn mapped(maps: &Maps) -> Vec<std::path::PathBuf> {
     code.filter_map(|mapping| Some(mapping.file()?.to_owned())).collect()
 }
 
-fn live_malloc(pid: Pid, maps: &Maps, memory: &LiveMemory) -> Option<Malloc> {
+fn live_malloc(pid: Pid, maps: &Maps, memory: &LiveMemory) -> (AllocatorKind, String, Option<u64>) {
     let live = LiveAllocator::of(pid, maps, memory);
     let arena_max = live
         .glibc
         .and_then(|glibc| glibc.parameters?.read(memory).ok())
         .map(|parameters| parameters.arena_max);
-    malloc(live.allocator.kind, live.allocator.evidence, arena_max)
+    (live.allocator.kind, live.allocator.evidence, arena_max)
 }
 
 fn reported_malloc(allocator: &Allocator) -> Option<Malloc> {

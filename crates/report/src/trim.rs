@@ -63,6 +63,7 @@ impl<'a> Process<'a> {
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Trimmed => "trimmed",
+        Outcome::LeftAlone => "left_alone",
         Outcome::NothingToTrim => "nothing_to_trim",
         Outcome::Refused => "refused",
         Outcome::Unsupported => "unsupported",
@@ -82,6 +83,9 @@ pub fn text(trim: &Trim, style: &Style) -> String {
         Some(Outcome::Trimmed) => done(trim, style),
         Some(Outcome::NothingToTrim) => {
             format!("  nothing to trim: no freed page that could be returned. RSS {rss}\n")
+        }
+        Some(Outcome::LeftAlone) => {
+            wrap(&format!("{}: {}", style.paint(Ink::Yellow, "left alone"), why(trim)), style.width, 2)
         }
         Some(Outcome::Refused) => {
             wrap(&format!("{}: {}", style.paint(Ink::Red, "refused"), why(trim)), style.width, 2)

@@ -3,7 +3,9 @@
 //
 //   result=N errno=N ms=N registers=ok|… mask=ok|… handled=N stack=ok|bad
 //
-// usage: waits KIND [threads=N] [busy] [altstack] [heap]
+// usage: waits KIND [threads=N] [busy] [altstack] [heap] [restart] [helper]
+// restart: its handler is installed with SA_RESTART. helper: a second thread that nobody can borrow (it spins in short
+// sleeps) has `exec` become another program on a byte `e` of stdin, and ends on any other.
 // A child process does what ends the wait, so that the program has a single thread unless told otherwise.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +29,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -134,6 +138,16 @@ static void *churner(void *unused) {
     }
 }
 
+// Does what a byte of stdin says. It polls: a thread that waited could be borrowed.
+static void *helper(void *unused) {
+    (void)unused;
+    char order;
+    fcntl(0, F_SETFL, O_NONBLOCK);
+    while (read(0, &order, 1) != 1) sched_yield();
+    if (order == 'e') execl("/bin/sh", "sh", "-c", "echo replaced", (char *)0);
+    return 0;
+}
+
 // A heap with much to give back: every eighth page-sized block stays.
 static void bloat(int blocks) {
     char **block = calloc(blocks, sizeof *block);
@@ -144,13 +158,15 @@ static void bloat(int blocks) {
 
 int main(int argc, char **argv) {
     const char *kind = argc > 1 ? argv[1] : "pause";
-    int threads = 0, busy = 0, on_altstack = 0;
+    int threads = 0, busy = 0, on_altstack = 0, with_helper = 0;
     struct sigaction action = {.sa_handler = on_signal};
     for (int i = 2; i < argc; i++) {
         if (sscanf(argv[i], "threads=%d", &threads) == 1) continue;
         if (!strcmp(argv[i], "busy")) busy = 1;
         if (!strcmp(argv[i], "altstack")) on_altstack = 1;
         if (!strcmp(argv[i], "heap")) bloat(4000);
+        if (!strcmp(argv[i], "restart")) action.sa_flags = SA_RESTART;
+        if (!strcmp(argv[i], "helper")) with_helper = 1;
     }
     sigaction(SIGUSR1, &action, 0);
     stack_t alternate = {.ss_sp = malloc(65536), .ss_size = 65536}, seen;
@@ -164,6 +180,11 @@ int main(int argc, char **argv) {
 
     int pipes[2], pair[2];
     if (pipe(pipes) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 1;
+    struct sockaddr_un name = {.sun_family = AF_UNIX}; // an abstract name of the kernel's choice
+    socklen_t length = sizeof name;
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&name, sizeof(sa_family_t)) || listen(listener, 1)) return 1;
+    getsockname(listener, (struct sockaddr *)&name, &length);
     static struct epoll_event events[4];
     int epoll = epoll_create1(0);
     epoll_ctl(epoll, EPOLL_CTL_ADD, pipes[0], &(struct epoll_event){.events = EPOLLIN});
@@ -206,6 +227,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(kind, "futex-until")) CALL(SYS_futex, 't', (uint64_t)word, FUTEX_WAIT_BITSET, 0, (uint64_t)&deadline, 0, ~0U);
     else if (!strcmp(kind, "pause")) CALL(SYS_pause, 'k', 0);
     else if (!strcmp(kind, "sigsuspend")) CALL(SYS_rt_sigsuspend, 'k', (uint64_t)&none, 8);
+    else if (!strcmp(kind, "accept")) CALL(SYS_accept, 'c', listener, 0, 0);
     else if (!strcmp(kind, "wait")) CALL(SYS_wait4, 'x', -1ULL, 0, 0, 0);
     else return 2;
     if (!strcmp(kind, "ppoll-signal") || !strcmp(kind, "sigsuspend")) {
@@ -222,15 +244,16 @@ int main(int argc, char **argv) {
         if (ends == 's' && write(pair[1], "x", 1) != 1) _exit(1);
         if (ends == 'f') *word = 1, syscall(SYS_futex, word, FUTEX_WAKE, 1, 0, 0, 0);
         if (ends == 'k') kill(getppid(), SIGUSR1);
+        if (ends == 'c' && connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&name, length)) _exit(1);
         if (ends == 'x') _exit(7);
         for (;;) pause();
     }
-    for (int i = 0; i < threads; i++) {
+    for (int i = 0; i < threads + with_helper; i++) {
         pthread_t thread;
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        pthread_create(&thread, 0, busy ? churner : sleeper, 0);
+        pthread_create(&thread, 0, i == threads ? helper : busy ? churner : sleeper, 0);
         pthread_sigmask(SIG_SETMASK, &before, 0);
     }
 

@@ -49,7 +49,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 if !args.json {
                     write!(std::io::stdout(), "{}", render::text(&trim, &style))?;
                 }
-                failed |= trim.outcome == Some(Outcome::Refused) && !is_this(pid, &roots);
+                failed |= !is_this(pid, &roots)
+                    && matches!(trim.outcome, Some(Outcome::Refused | Outcome::LeftAlone));
                 trims.push(trim);
             }
             // What ended below a process that was asked for is not missed.
@@ -76,9 +77,14 @@ fn is_this(pid: Pid, roots: &[Pid]) -> bool {
 
 /// In text the reasons stand with the processes; beside JSON they are told on stderr.
 fn report_refusals(args: &Args, trims: &[Trim]) {
-    for trim in trims.iter().filter(|trim| args.json && trim.outcome == Some(Outcome::Refused)) {
+    for trim in trims.iter().filter(|_| args.json) {
+        let what = match trim.outcome {
+            Some(Outcome::Refused) => "was not trimmed",
+            Some(Outcome::LeftAlone) => "was left alone in the middle of the call",
+            Some(Outcome::Trimmed | Outcome::NothingToTrim | Outcome::Unsupported) | None => continue,
+        };
         let reason = trim.reason.as_deref().unwrap_or_default();
-        exit::report(&anyhow::anyhow!("{} ({}) was not trimmed: {reason}", trim.pid, trim.command));
+        exit::report(&anyhow::anyhow!("{} ({}) {what}: {reason}", trim.pid, trim.command));
     }
 }
 

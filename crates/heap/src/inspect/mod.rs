@@ -21,8 +21,8 @@ use crate::ruby::Reading;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use unbloat_process::{
-    Error, Kind, LiveMemory, Maps, Memory as _, Pid, ResidentOnly, Result, Rollup, Status, Stopped, status,
-    status_page,
+    Error, Kind, LiveMemory, Maps, Memory as _, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopped,
+    Stopping, status, status_page,
 };
 
 /// How to inspect.
@@ -42,10 +42,28 @@ pub struct Options {
 /// What can be told without reading its memory is told even of a kernel thread, a zombie, a 32-bit program or a process
 /// that we may not read; notes say what is missing and why.
 ///
+/// The look runs in a confined child within limits (see [`unbloat_process::sandbox`]).
+///
 /// # Errors
-/// The process is gone. One that we may not read is no error: what the kernel tells everybody of it is told.
+/// The process is gone, or the look did not come to an end within its limits. Missing permission is no error: the report
+/// then holds only what `/proc` shows everyone.
 pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
+    unbloat_process::look(pid, options.stopping(), |pinned| inspect_pinned(pinned, options))
+}
+
+impl Options {
+    pub(crate) fn stopping(&self) -> Stopping {
+        if self.stop { Stopping::Allowed } else { Stopping::Never }
+    }
+}
+
+/// Inspects one process from within a look at it.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn inspect_pinned(pinned: &Pinned, options: &Options) -> Result<ProcessReport> {
     let begun = Instant::now();
+    let pid = pinned.pid();
     let status = Status::of(pid)?;
     let mut report = ProcessReport {
         pid,
@@ -70,7 +88,7 @@ pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
     };
     match status.kind {
         Kind::Program => {
-            let mut inspection = Inspection { pid, options, report: &mut report, parameters: None };
+            let mut inspection = Inspection { pid, pinned, options, report: &mut report, parameters: None };
             match inspection.run() {
                 Err(refusal @ Error::NotPermitted { .. }) => inspection.refused(&refusal, &status)?,
                 done => done?,
@@ -125,6 +143,7 @@ impl Observer for Observers<'_> {
 
 struct Inspection<'a> {
     pid: Pid,
+    pinned: &'a Pinned,
     options: &'a Options,
     report: &'a mut ProcessReport,
     /// Where glibc's settings are, once its malloc has been found.
@@ -136,7 +155,7 @@ impl Inspection<'_> {
         let pid = self.pid;
         let maps = Maps::of(pid)?;
         self.runtime();
-        let memory = LiveMemory::of(pid)?;
+        let memory = LiveMemory::of_pinned(self.pinned)?;
         let mut observers =
             Observers { map: self.options.map.then(|| Cartographer::new(&memory)), ruby: None };
         let mut taken = mappings::Taken::default();

@@ -1,9 +1,10 @@
 //! What to do about a finding: data, which a renderer turns into lines to copy.
 
+use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
 
 /// Something to do about a finding.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Give its freed memory back now.
     Trim(Pid),
@@ -43,7 +44,7 @@ pub enum Action {
 }
 
 /// A call that packs the Ruby heap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compaction {
     /// `Process.warmup`, from Ruby 3.3 on.
     Warmup,
@@ -52,7 +53,7 @@ pub enum Compaction {
 }
 
 /// A server, as far as its process title tells. A title is no command line: the words to start it by are known or they are not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Server {
     /// Puma.
     Puma,

@@ -1,9 +1,10 @@
 //! The allocator that is live in a process, proved from mappings and symbols.
 
+use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
 
 /// Which allocator serves the program's `malloc`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AllocatorKind {
     /// glibc's own.
     Glibc,
@@ -35,7 +36,7 @@ impl AllocatorKind {
 }
 
 /// The allocator in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocator {
     /// Which one.
     pub kind: AllocatorKind,
@@ -72,7 +73,7 @@ impl Allocator {
 }
 
 /// An allocator's settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settings {
     /// glibc's.
     Glibc(GlibcSettings),
@@ -81,7 +82,7 @@ pub enum Settings {
 }
 
 /// jemalloc's settings as its arenas, caches and threads show them. Absent: not found in this version.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JemallocSettings {
     /// Arenas over which threads are spread (`narenas`).
     pub arena_limit: Option<u64>,
@@ -96,7 +97,7 @@ pub struct JemallocSettings {
 }
 
 /// Parameters of glibc's `mp_` (`struct malloc_par`, malloc/malloc.c). Absent: not found in this version.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GlibcSettings {
     /// `arena_max` if it was set (`MALLOC_ARENA_MAX`, tunable, `mallopt`).
     pub arena_max: Option<u64>,
@@ -113,7 +114,7 @@ pub struct GlibcSettings {
 }
 
 /// One arena.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
     /// Address of its `malloc_state`.
     pub address: u64,
@@ -154,7 +155,7 @@ impl Arena {
 }
 
 /// The extents of a jemalloc arena. Bytes are of whole extents, resident or not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArenaExtents {
     /// Its index.
     pub index: u32,
@@ -179,7 +180,7 @@ pub struct ArenaExtents {
 }
 
 /// The slabs of one size class.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
     /// Bytes of a block.
     pub block_bytes: u64,
@@ -196,7 +197,7 @@ pub struct Bin {
 }
 
 /// A thread and its cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadCache {
     /// The thread.
     pub tid: Pid,

@@ -3,6 +3,7 @@
 //! A new category is a row here, a name in `docs/reference/inspect.schema.json` and a row in `docs/guide/inspect.md`.
 
 use super::{PageUse, RubyType, Segment};
+use serde::{Deserialize, Serialize};
 
 /// The group of rows in which a category stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub struct CategoryFacts {
 macro_rules! categories {
     ($($(#[$doc:meta])+ $category:ident $name:literal $label:literal $group:ident $segment:ident $on_map:expr, $backed_by:ident;)+) => {
         /// What a resident byte is used for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Category {
             /// A Ruby slot with an object of this type.
             RubyLive(RubyType),

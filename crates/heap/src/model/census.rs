@@ -1,12 +1,13 @@
 //! The census: every resident byte in exactly one category.
 
 use super::{Category, Segment};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Bytes per category. The sum is the process's RSS; what it misses is `unattributed_bytes` of the report.
 ///
 /// Sums stop at the largest number instead of wrapping.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Census {
     bytes: BTreeMap<Category, u64>,
     /// The heap of the live allocator was walked, so freed memory is told from live.

@@ -1,10 +1,11 @@
 //! Several processes looked at together: those the user named and the trees below them.
 
 use super::{Census, Finding, Note, ProcessReport};
+use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
 
 /// A process that could not be inspected. The others were.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The process.
     pub pid: Pid,
@@ -15,7 +16,7 @@ pub struct Failure {
 }
 
 /// The result of one `inspect`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// The processes, each parent before its children.
     pub processes: Vec<ProcessReport>,

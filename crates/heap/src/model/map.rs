@@ -4,11 +4,12 @@
 //! 16 bytes, so the map of a 2 GiB process takes 8 MiB.
 
 use super::{Category, OnMap};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unbloat_process::{PAGE_SIZE, Residency};
 
 /// The map of one process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeapMap {
     /// Disjoint ranges of addresses, in any order.
     pub regions: Vec<Region>,
@@ -23,7 +24,7 @@ impl HeapMap {
 }
 
 /// To whom a region belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Owner {
     /// A heap of the arena whose `malloc_state` lies at this address.
     Arena(u64),
@@ -37,7 +38,7 @@ pub enum Owner {
 }
 
 /// A contiguous range of pages with one owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
     /// First address, a multiple of the page size.
     pub start: u64,
@@ -49,7 +50,7 @@ pub struct Region {
 
 /// What the bytes of one page are used for. What is missing to [`PAGE_SIZE`] on a resident page is overhead (headers,
 /// padding); a page that is not resident holds nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageFill {
     /// The page is resident.
     pub resident: bool,
@@ -58,7 +59,7 @@ pub struct PageFill {
 }
 
 /// The uses that the map tells apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PageUse {
     /// Payload of malloc chunks in use.
     Live,

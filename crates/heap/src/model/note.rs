@@ -1,12 +1,13 @@
 //! What an inspection could not tell, why, and what to do about it.
 
+use serde::{Deserialize, Serialize};
 use unbloat_process::Error;
 
 /// Defines the codes. A row: documentation, code, name for scripts, next step.
 macro_rules! note_codes {
     ($($(#[$doc:meta])+ $code:ident $name:literal $next_step:literal;)+) => {
         /// The kind of a limitation.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum NoteCode {
             $($(#[$doc])+ $code,)+
         }
@@ -47,6 +48,12 @@ note_codes! {
     Absent "absent" "";
     /// A mapped file could not be read.
     Image "image" "";
+    /// A list of `/proc` is longer than any program needs.
+    TooMany "too-many" "";
+    /// The process became another program meanwhile.
+    Replaced "replaced" "";
+    /// The look did not come to an end within its limits.
+    GaveUp "gave-up" "";
     /// A kernel thread.
     KernelThread "kernel-thread" "";
     /// A zombie.
@@ -114,12 +121,15 @@ impl NoteCode {
             Error::Io { .. } => NoteCode::Io,
             Error::Absent { .. } => NoteCode::Absent,
             Error::Image(_) => NoteCode::Image,
+            Error::TooMany { .. } => NoteCode::TooMany,
+            Error::Replaced { .. } => NoteCode::Replaced,
+            Error::GaveUp { .. } => NoteCode::GaveUp,
         }
     }
 }
 
 /// A limitation of one inspection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Its kind, which scripts can rely on.
     pub code: NoteCode,

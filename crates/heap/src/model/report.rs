@@ -1,11 +1,13 @@
 //! What is known of one process.
 
 use super::{Allocator, Census, HeapMap, Note, RubyHeap, Runtime};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use unbloat_process::Pid;
+use unbloat_process::sandbox::names::{self, Name};
 
 /// The result of inspecting one process.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessReport {
     /// The process.
     pub pid: Pid,
@@ -78,7 +80,7 @@ impl ProcessReport {
 
 /// The private anonymous memory that a forked process and its parent both have at the same address in a mapping that
 /// both have: what fork made them share at first, or what both have since grown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharing {
     /// The parent.
     pub parent: Pid,
@@ -89,10 +91,11 @@ pub struct Sharing {
 }
 
 /// One sentence of the verdict, from evidence in the same report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable identifier, for example `trimmable`.
-    pub code: &'static str,
+    #[serde(with = "names")]
+    pub code: Name,
     /// The sentence, or the few that belong together.
     pub text: String,
     /// What to do, the first being the one to try first; empty when there is nothing to do.

@@ -1,11 +1,14 @@
 //! The CRuby heap as found in memory.
 
+use serde::{Deserialize, Serialize};
+use unbloat_process::sandbox::names::{self, Name};
+
 /// Defines the types with their names, as CRuby and as the census write them.
 macro_rules! ruby_types {
     ($($(#[$doc:meta])* $variant:ident $category:literal),+ $(,)?) => {
         /// The type of an object in a slot: the low five bits of its flags word
         /// (`enum ruby_value_type`, `include/ruby/internal/value_type.h`, the same from 2.7 to 4.0).
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[allow(missing_docs)] // the names are CRuby's
         pub enum RubyType {
             $($(#[$doc])* $variant,)+
@@ -58,7 +61,7 @@ ruby_types! {
 }
 
 /// The slots of one size.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizePool {
     /// Bytes of a slot.
     pub slot_bytes: u64,
@@ -87,7 +90,7 @@ impl SizePool {
 }
 
 /// The CRuby heap of a process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RubyHeap {
     /// `ruby_version` as the program has it, for example `3.1.2`.
     pub version: String,
@@ -100,7 +103,8 @@ pub struct RubyHeap {
     /// Live slots by type.
     pub objects: Vec<(RubyType, u64)>,
     /// Internal objects by kind, by CRuby's name without `imemo_` (`enum imemo_type`, internal/imemo.h).
-    pub imemos: Vec<(&'static str, u64)>,
+    #[serde(with = "names::counted")]
+    pub imemos: Vec<(Name, u64)>,
     /// Malloc bytes by the type of the Ruby object that owns them; `None` when this version's layouts are not known.
     pub malloc_owned: Option<Vec<(RubyType, u64)>>,
     /// Pages that would be empty if all live slots of a pool were packed together.

@@ -1,9 +1,10 @@
 //! What `libunbloat.so` says of itself in a process that runs under `unbloat run`.
 
+use serde::{Deserialize, Serialize};
 use unbloat_contract::{Snapshot, Text, Word};
 
 /// The runtime's account at the moment of the look.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
     /// The policy in force, spelled as `unbloat run --policy` takes it.
     pub policy: String,

@@ -1,10 +1,11 @@
 //! The segments in which categories are gathered, as a reader tells them apart at a glance.
 
 use super::{Category, Census};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A part of a process's memory in bars, legends and stacked areas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Segment {
     /// Ruby slots with an object.
     RubyObjects,

@@ -12,8 +12,12 @@ pub mod release;
 use crate::allocators::{LiveAllocator, Look, Prediction};
 use crate::model::AllocatorKind;
 use release::Release;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use unbloat_process::{Error, Kind, LiveMemory, Maps, Pid, ResidentOnly, Result, Rollup, Status, status};
+use unbloat_process::{
+    Error, Kind, LiveMemory, Maps, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopping, look_at,
+    status,
+};
 
 /// How to trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +31,12 @@ pub struct Options {
 }
 
 /// What became of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The release call was made.
     Trimmed,
+    /// The release call has begun, and the borrowed thread was left alone to finish it.
+    LeftAlone,
     /// There was nothing to return, so nothing was done.
     NothingToTrim,
     /// It could not be done safely, so nothing was done.
@@ -114,29 +120,78 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
     if let Some(reason) = refused_at_once(pid, options)? {
         return Ok(trim.done(Outcome::Refused, reason));
     }
-    let memory = LiveMemory::of(pid)?;
-    let maps = Maps::of(pid)?;
-    let found = LiveAllocator::of(pid, &maps, &ResidentOnly::new(&memory));
-    trim.allocator = found.allocator.kind;
-    let release = match Release::of(pid, &maps, &found) {
-        Ok(release) => release,
-        Err(unsupported) => return Ok(trim.done(Outcome::Unsupported, unsupported.to_string())),
-    };
-    let look = Look { pid, memory: &memory, maps: &maps, claims: &[], stop: false };
-    if let Some(prediction) = predict(&found, &look)? {
-        if let Some(damage) = prediction.damage {
-            return Ok(trim.done(Outcome::Refused, damage));
+    let pinned = Pinned::open(pid)?;
+    let survey = look_at(&pinned, Stopping::Never, |pinned| Survey::of(pinned, options.dry_run))?;
+    trim.allocator = survey.allocator;
+    trim.predicted_bytes = survey.predicted_bytes;
+    trim.reason = survey.reason;
+    match survey.next {
+        Next::Done(outcome) => {
+            trim.outcome = Some(outcome);
+            Ok(trim)
         }
-        trim.predicted_bytes = Some(prediction.bytes);
-        trim.reason = prediction.rough;
+        Next::Tell => Ok(trim),
+        Next::Call(prepared) => call(trim, prepared, &pinned, options),
     }
-    if trim.predicted_bytes == Some(0) {
-        return Ok(trim.done(Outcome::NothingToTrim, None));
+}
+
+/// What a confined look finds before a trim: all that is needed of the target's structures.
+#[derive(Debug, Serialize, Deserialize)]
+struct Survey {
+    allocator: AllocatorKind,
+    predicted_bytes: Option<u64>,
+    reason: Option<String>,
+    next: Next,
+}
+
+/// What follows from it.
+#[derive(Debug, Serialize, Deserialize)]
+enum Next {
+    /// Nothing more is done.
+    Done(Outcome),
+    /// It would be trimmed, and this is a dry run.
+    Tell,
+    /// The release call can be made.
+    Call(Prepared),
+}
+
+impl Survey {
+    fn of(pinned: &Pinned, dry_run: bool) -> Result<Self> {
+        let pid = pinned.pid();
+        let memory = LiveMemory::of_pinned(pinned)?;
+        let maps = Maps::of(pid)?;
+        let found = LiveAllocator::of(pid, &maps, &ResidentOnly::new(&memory));
+        let allocator = found.allocator.kind;
+        let mut survey = Survey { allocator, predicted_bytes: None, reason: None, next: Next::Tell };
+        let release = match Release::of(pid, &maps, &found) {
+            Ok(release) => release,
+            Err(unsupported) => return Ok(survey.done(Outcome::Unsupported, unsupported.to_string())),
+        };
+        let look = Look { pid, memory: &memory, maps: &maps, claims: &[], stop: false };
+        if let Some(prediction) = predict(&found, &look)? {
+            if let Some(damage) = prediction.damage {
+                return Ok(survey.done(Outcome::Refused, damage));
+            }
+            survey.predicted_bytes = Some(prediction.bytes);
+            survey.reason = prediction.rough;
+        }
+        if survey.predicted_bytes == Some(0) {
+            return Ok(survey.done(Outcome::NothingToTrim, None));
+        }
+        if dry_run {
+            return Ok(survey);
+        }
+        Ok(match Prepared::of(&release, &memory) {
+            Ok(prepared) => Survey { next: Next::Call(prepared), ..survey },
+            Err((outcome, why)) => survey.done(outcome, why),
+        })
     }
-    if options.dry_run {
-        return Ok(trim);
+
+    fn done(mut self, outcome: Outcome, reason: impl Into<Option<String>>) -> Self {
+        self.next = Next::Done(outcome);
+        self.reason = reason.into();
+        self
     }
-    call(trim, &release, &memory, &maps, options)
 }
 
 /// What the release call of the live allocator would return; `None` where its heap is not walked.
@@ -161,10 +216,12 @@ fn resident_bytes(pid: Pid) -> Result<u64> {
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use super::{
-        AllocatorKind, Error, LiveMemory, Maps, Options, Outcome, Pid, Release, Result, Trim, resident_bytes,
+        AllocatorKind, Deserialize, Error, LiveMemory, Maps, Options, Outcome, Pid, Pinned, Release, Result,
+        Serialize, Trim, resident_bytes,
     };
+    use crate::allocators::glibc::locks::ArenaLocks;
     use crate::allocators::{Release as ReleaseMethod, ReleaseCall};
-    use unbloat_process::remote::{self, Host, Refusal, Safety};
+    use unbloat_process::remote::{self, Call, Gadgets, Host, Refusal, Returned, Safety};
 
     pub(super) fn refused_at_once(pid: Pid, options: &Options) -> Result<Option<String>> {
         told(remote::preflight(pid, options.trusted).err())
@@ -179,26 +236,36 @@ mod x86_64 {
         }
     }
 
+    /// All that is needed of the target's structures for a release call.
+    #[derive(Debug, Serialize, Deserialize)]
+    pub(super) struct Prepared {
+        call: Call,
+        gadgets: Gadgets,
+        locks: Option<ArenaLocks>,
+    }
+
+    impl Prepared {
+        pub(super) fn of(release: &Release, memory: &LiveMemory) -> Result<Self, (Outcome, String)> {
+            let gadgets =
+                release.gadgets(memory).map_err(|unknown| (Outcome::Unsupported, unknown.to_string()))?;
+            let locks = release.locks(memory).map_err(|why| (Outcome::Refused, why.to_string()))?;
+            Ok(Prepared { call: release.call.clone(), gadgets, locks })
+        }
+    }
+
     pub(super) fn call(
         mut trim: Trim,
-        release: &Release,
-        memory: &LiveMemory,
-        maps: &Maps,
+        prepared: Prepared,
+        pinned: &Pinned,
         options: &Options,
     ) -> Result<Trim> {
         let pid = trim.pid;
-        let gadgets = match release.gadgets(memory) {
-            Ok(gadgets) => gadgets,
-            Err(unknown) => return Ok(trim.done(Outcome::Unsupported, unknown.to_string())),
-        };
-        let mut locks = match release.locks(memory) {
-            Ok(locks) => locks,
-            Err(why) => return Ok(trim.done(Outcome::Refused, why.to_string())),
-        };
+        let Prepared { call, gadgets, mut locks } = prepared;
+        let (memory, maps) = (LiveMemory::of_pinned(pinned)?, Maps::of(pid)?);
         trim.rss_before_bytes = resident_bytes(pid)?;
-        let host = Host { pid, memory, maps, gadgets: &gadgets };
-        let called = remote::call(&host, &release.call, options.timeout, || match &mut locks {
-            Some(locks) => locks.verdict(memory),
+        let host = Host { pid, pinned, memory: &memory, maps: &maps, gadgets: &gadgets };
+        let called = remote::call(&host, &call, options.timeout, || match &mut locks {
+            Some(locks) => locks.verdict(&memory),
             None => Safety::Safe,
         });
         match called {
@@ -209,7 +276,10 @@ mod x86_64 {
                 trim.thread = Some((borrowed.thread, borrowed.wait));
                 trim.retries = borrowed.retries;
                 let reason = trim.reason.take().or_else(|| unpredicted(trim.allocator));
-                Ok(trim.done(Outcome::Trimmed, reason))
+                Ok(match borrowed.returned {
+                    Returned::Back => trim.done(Outcome::Trimmed, reason),
+                    Returned::LeftAlone(why) => trim.done(Outcome::LeftAlone, why.to_string()),
+                })
             }
             Err(Refusal::Ended) => Err(Error::Gone { pid }),
             Err(refusal) => {
@@ -232,7 +302,7 @@ mod x86_64 {
 }
 
 #[cfg(target_arch = "x86_64")]
-use x86_64::{call, refused_at_once};
+use x86_64::{Prepared, call, refused_at_once};
 
 /// Where signal frames are not known, nothing is called.
 #[cfg(not(target_arch = "x86_64"))]
@@ -241,6 +311,17 @@ fn refused_at_once(_: Pid, options: &Options) -> Result<Option<String>> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn call(trim: Trim, _: &Release, _: &LiveMemory, _: &Maps, _: &Options) -> Result<Trim> {
+fn call(trim: Trim, _: Prepared, _: &Pinned, _: &Options) -> Result<Trim> {
     Ok(trim)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Debug, Serialize, Deserialize)]
+struct Prepared;
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Prepared {
+    fn of(_: &Release, _: &LiveMemory) -> Result<Self, (Outcome, String)> {
+        Ok(Prepared)
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::source::{blocks, half32, word};
 use super::{Elf, Source, abi};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// A `RELATIVE` relocation: the loader puts `addend` + load bias at `address`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,62 +14,67 @@ pub struct RelativeRelocation {
 }
 
 impl Elf {
-    /// All `RELATIVE` relocations (`DT_RELA` and `DT_RELR`) of words within `addresses`.
-    #[must_use]
-    pub fn relative_relocations(
+    /// Gives the `RELATIVE` relocations (`DT_RELA` and `DT_RELR`) of words within `addresses` to `take` until it has enough.
+    /// Nothing is kept, whatever the tables claim.
+    pub fn each_relative_relocation(
         &self,
         source: &(impl Source + ?Sized),
         addresses: &Range<u64>,
-    ) -> Vec<RelativeRelocation> {
-        let mut found = Vec::new();
-        self.each_rela(source, |relocation| found.push(relocation), addresses);
-        self.each_relr(source, |relocation| found.push(relocation), addresses);
-        found
+        mut take: impl FnMut(RelativeRelocation) -> ControlFlow<()>,
+    ) {
+        let mut within = |relocation: RelativeRelocation| {
+            if addresses.contains(&relocation.address) { take(relocation) } else { ControlFlow::Continue(()) }
+        };
+        if self.each_rela(source, &mut within).is_continue() {
+            self.each_relr(source, addresses.end, &mut within);
+        }
     }
 
     fn each_rela(
         &self,
         source: &(impl Source + ?Sized),
-        mut yields: impl FnMut(RelativeRelocation),
-        within: &Range<u64>,
-    ) {
-        let Some(range) = self.dynamic_range(abi::DT_RELA, abi::DT_RELASZ) else { return };
+        take: &mut impl FnMut(RelativeRelocation) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let go_on = ControlFlow::Continue(());
+        let Some(range) = self.dynamic_range(abi::DT_RELA, abi::DT_RELASZ) else { return go_on };
         let relative = match self.machine {
             abi::EM_X86_64 => abi::R_X86_64_RELATIVE,
             abi::EM_AARCH64 => abi::R_AARCH64_RELATIVE,
-            _ => return,
+            _ => return go_on,
         };
+        let mut state = go_on;
         blocks(source, range, 24, |entry| {
-            let address = word(entry, 0);
-            if half32(entry, 8) == relative && within.contains(&address) {
-                yields(RelativeRelocation { address, addend: Some(word(entry, 16)) });
+            if half32(entry, 8) == relative {
+                state = take(RelativeRelocation { address: word(entry, 0), addend: Some(word(entry, 16)) });
             }
+            state
         });
+        state
     }
 
+    /// Entries are addresses, or bitmaps of the 63 words that follow the last one. Linkers write them in ascending order
+    /// (gABI, `DT_RELR`), so the table ends where one goes back, or where it has passed `end`.
     fn each_relr(
         &self,
         source: &(impl Source + ?Sized),
-        mut yields: impl FnMut(RelativeRelocation),
-        within: &Range<u64>,
+        end: u64,
+        take: &mut impl FnMut(RelativeRelocation) -> ControlFlow<()>,
     ) {
         let Some(range) = self.dynamic_range(abi::DT_RELR, abi::DT_RELRSZ) else { return };
         let mut at = 0u64;
-        let mut give = |address| {
-            if within.contains(&address) {
-                yields(RelativeRelocation { address, addend: None });
-            }
-        };
         blocks(source, range, 8, |entry| {
             let entry = word(entry, 0);
             if entry & 1 == 0 {
-                give(entry);
-                at = entry.wrapping_add(8);
-            } else {
-                // Bit i + 1 stands for the i-th of the 63 words from `at` on.
-                (0..63).filter(|i| entry >> (i + 1) & 1 != 0).for_each(|i| give(at.wrapping_add(8 * i)));
-                at = at.wrapping_add(63 * 8);
+                let next = entry.checked_add(8).filter(|_| (at..end).contains(&entry));
+                let Some(next) = next else { return ControlFlow::Break(()) };
+                at = next;
+                return take(RelativeRelocation { address: entry, addend: None });
             }
+            for bit in (0..63).filter(|bit| entry >> (bit + 1) & 1 != 0) {
+                take(RelativeRelocation { address: at.saturating_add(8 * bit), addend: None })?;
+            }
+            at = at.saturating_add(63 * 8);
+            if at < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
     }
 

@@ -1,10 +1,12 @@
-//! Where the bytes come from, and reading tables and numbers of them: never more than was asked for or than there is.
+//! The source of an ELF file's bytes, and bounded reads of tables and numbers from it.
 
 use std::fs::File;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
-/// Tables larger than this are not believed.
-pub(super) const MAX_TABLE_BYTES: u64 = 256 << 20;
+/// Bytes of a table that are looked at block by block.
+pub(super) const MAX_STREAMED_BYTES: u64 = 256 << 20;
+/// Bytes that are in memory as a whole: the code of a large library.
+const MAX_TABLE_BYTES: usize = 32 << 20;
 /// Bytes of a table that are in memory at once.
 const BLOCK_BYTES: usize = 1 << 16;
 
@@ -36,29 +38,28 @@ impl Source for [u8] {
     }
 }
 
-/// Gives every whole entry of a table to `take`, reading block by block.
+/// Gives the whole entries of a table to `take` until it has enough, reading block by block.
 pub(super) fn blocks(
     source: &(impl Source + ?Sized),
     range: Range<u64>,
     entry: usize,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) {
-    let end = range.end.min(range.start.saturating_add(MAX_TABLE_BYTES));
+    let end = range.end.min(range.start.saturating_add(MAX_STREAMED_BYTES));
     let step = BLOCK_BYTES / entry * entry;
     let mut at = range.start;
     while at < end {
         let block = available(source, at, (end - at).min(step as u64) as usize);
-        block.chunks_exact(entry).for_each(&mut take);
-        if block.len() < step {
+        if block.chunks_exact(entry).try_for_each(&mut take).is_break() || block.len() < step {
             break;
         }
         at += step as u64;
     }
 }
 
-/// Exactly `len` bytes, or nothing.
+/// Exactly `len` bytes, or nothing; nothing if that is more than is believed.
 pub(super) fn table(source: &(impl Source + ?Sized), offset: u64, len: usize) -> Option<Vec<u8>> {
-    let bytes = available(source, offset, len);
+    let bytes = (len <= MAX_TABLE_BYTES).then(|| available(source, offset, len))?;
     (bytes.len() == len).then_some(bytes)
 }
 

@@ -1,8 +1,14 @@
 //! Finding symbols by name, in the dynamic table and in the full one if the file has kept it.
 
-use super::source::{MAX_TABLE_BYTES, blocks, half, half32, table, word};
+use super::source::{MAX_STREAMED_BYTES, available, blocks, half, half32, word};
 use super::{Elf, SectionHeader, Source, abi};
-use std::ops::Range;
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+
+/// Bytes of a string table that are in memory at once, without the overlap of a name.
+const STRINGS_STEP: u64 = 1 << 16;
+/// Places of names that are remembered. An honest table has a handful.
+const MAX_PLACES: usize = 1 << 12;
 
 /// A symbol with its link-time address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +62,8 @@ impl Elf {
     }
 }
 
+/// Finds symbols in one table. Both tables are read block by block: first the places of the names among the strings, then
+/// the symbols that refer to one of them.
 fn find_symbols(
     source: &(impl Source + ?Sized),
     symbols: Range<u64>,
@@ -63,18 +71,33 @@ fn find_symbols(
     names: &[&str],
     found: &mut [Option<Symbol>],
 ) {
-    let Some(strings) =
-        table(source, strings.start, (strings.end - strings.start).min(MAX_TABLE_BYTES) as usize)
-    else {
-        return;
-    };
+    let places = places_of(source, strings, names);
     blocks(source, symbols, 24, |entry| {
         let defined = half(entry, 6) != abi::SHN_UNDEF;
-        let Some(name) = strings.get(half32(entry, 0) as usize..).filter(|_| defined) else { return };
-        let is =
-            |wanted: &str| name.strip_prefix(wanted.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
-        if let Some(i) = names.iter().position(|wanted| is(wanted)) {
-            found[i].get_or_insert(Symbol { address: word(entry, 8), size: word(entry, 16) });
+        if let Some(&name) = places.get(&half32(entry, 0)).filter(|_| defined) {
+            found[name].get_or_insert(Symbol { address: word(entry, 8), size: word(entry, 16) });
         }
+        if found.iter().all(Option::is_some) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
+}
+
+/// The offsets in the string table at which a symbol's name can start that is one of `names`: wherever the name and a zero
+/// byte stand, since linkers let a name share the end of a longer one.
+fn places_of(source: &(impl Source + ?Sized), strings: Range<u64>, names: &[&str]) -> HashMap<u32, usize> {
+    let wanted: Vec<Vec<u8>> = names.iter().map(|name| [name.as_bytes(), b"\0"].concat()).collect();
+    let longest = wanted.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let end = strings.end.min(strings.start.saturating_add(MAX_STREAMED_BYTES));
+    let mut places = HashMap::new();
+    let mut at = strings.start;
+    while at < end && places.len() < MAX_PLACES {
+        let block = available(source, at, (end - at).min(STRINGS_STEP + longest) as usize);
+        for (index, name) in wanted.iter().enumerate() {
+            for place in memchr::memmem::find_iter(&block, name).take(MAX_PLACES) {
+                let offset = at - strings.start + place as u64;
+                places.insert(u32::try_from(offset).unwrap_or(u32::MAX), index);
+            }
+        }
+        at += STRINGS_STEP;
+    }
+    places
 }

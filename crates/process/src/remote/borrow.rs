@@ -1,9 +1,9 @@
 //! Borrowing one thread for a call, and giving it back.
 
 use super::arch::ALL_SIGNALS;
-use super::call::{Call, Safety};
+use super::call::{Call, Returned, Safety};
 use super::completion::{Completion, Waiter};
-use super::host::Host;
+use super::host::{Host, Writer};
 use super::injection::{Announcement, Injection};
 use super::preflight;
 use super::refusal::{Failure, Unfit};
@@ -21,12 +21,22 @@ const STOP_PATIENCE: Duration = Duration::from_millis(500);
 /// Signals that do nothing by default, of which one announces to Unbloat that the call is over.
 const ANNOUNCERS: [i32; 3] = [libc::SIGURG, libc::SIGWINCH, libc::SIGCHLD];
 
-/// How long a thread was held still, and how long it was away.
-pub(super) struct Times {
+/// A thread that was borrowed.
+pub(super) struct Loaned {
     /// From asking it to stop to letting it go into the call.
     pub(super) held: Duration,
-    /// From there until it was back in its system call.
+    /// From there until it was back in its system call, or left alone.
     pub(super) borrowed: Duration,
+    /// How the thread got back.
+    pub(super) returned: Returned,
+}
+
+/// The way in which a thread gets back into its system call when the call is over.
+enum WayBack {
+    /// The kernel still has the thread's deadline: it goes on as after any interruption.
+    AsInterrupted,
+    /// The call is made again, with the remaining time.
+    CallAgain,
 }
 
 /// Stops one thread, looks at it, and makes the call on it if all is well.
@@ -38,13 +48,15 @@ pub(super) fn borrow(
     blocked: &Blocked,
     call: &Call,
     check: &mut impl FnMut() -> Safety,
-) -> Result<Times, Failure> {
+) -> Result<Loaned, Failure> {
     let mut loan = Loan::prepare(host, blocked, call)?;
     let mut tracee = Tracee::seize(blocked.tid).map_err(|errno| not_seized(host, errno))?;
+    let writer = Writer::open(host.pid)?;
+    host.check(blocked.tid)?;
     let asked = Instant::now();
     tracee.interrupt()?;
     let stopped = match tracee.wait(STOP_PATIENCE)? {
-        Some(Stop::Interrupted) => loan.make_ready(&tracee, check),
+        Some(Stop::Interrupted) => loan.make_ready(&tracee, &writer, check),
         Some(Stop::Signal(signal)) => {
             // It is being woken by a signal of its own: let it have that.
             tracee.detach(signal)?;
@@ -65,18 +77,15 @@ pub(super) fn borrow(
     // From here on the thread is on another course, whatever becomes of Unbloat. Signals are blocked second, so
     // that at no moment is it on its own course with its signals blocked; they stay blocked until it is back.
     tracee.set_registers(if attended { &injection.direct } else { &injection.through_signal_return })?;
-    tracee.set_signal_mask(ALL_SIGNALS)?;
     let going = Instant::now();
-    let waiter = Waiter {
-        announcer: loan.announcement.signal,
-        behind_announcement: host.behind_system_call(),
-        injection: &injection,
-        signal_return: host.signal_return(),
-        attendance: attended.then_some(call.attendance),
+    let away = Away { loan: &loan, writer, saved, injection, attended };
+    let returned = match away.see_through(tracee) {
+        Ok(returned) => returned,
+        Err(Failure::Refused(refusal)) => return Err(refusal.into()),
+        // No further attempt: the call has begun.
+        Err(Failure::Unfit(_) | Failure::Busy(_)) => host.lost_sight()?,
     };
-    let completion = waiter.wait_on(&mut tracee)?;
-    loan.give_back(tracee, saved, &injection, completion)?;
-    Ok(Times { held: going - asked, borrowed: going.elapsed() })
+    Ok(Loaned { held: going - asked, borrowed: going.elapsed(), returned })
 }
 
 /// A thread that is to be borrowed, with everything that must be known of it before it is stopped.
@@ -103,6 +112,7 @@ impl<'a> Loan<'a> {
     fn make_ready(
         &mut self,
         tracee: &Tracee,
+        writer: &Writer,
         check: &mut impl FnMut() -> Safety,
     ) -> Result<(Saved, Injection), Failure> {
         let (host, blocked, call) = (self.host, self.blocked, self.call);
@@ -115,7 +125,8 @@ impl<'a> Loan<'a> {
         }
         let remaining = self.remaining.as_ref();
         let injection = Injection::prepare(host, &saved, blocked, call, remaining, self.announcement)?;
-        host.write(injection.chain.base, &injection.chain.bytes)?;
+        writer.write(injection.chain.base, &injection.chain.bytes)?;
+        host.check(blocked.tid)?;
         Ok((saved, injection))
     }
 
@@ -126,37 +137,100 @@ impl<'a> Loan<'a> {
         if self.blocked.still_there(&registers) == Some(Interrupted::Eintr) {
             registers.set_result(-ERESTARTNOHAND);
             if let Some(remaining) = &self.remaining {
-                remaining.put_into(&mut registers, None);
+                remaining.put_into(&mut registers);
             }
             tracee.set_registers(&registers)?;
         }
         Ok(())
     }
+}
 
-    /// Gives the thread back its saved state, its registers last. If anything here fails, the chain does it.
-    fn give_back(
-        &self,
-        tracee: Tracee,
-        mut saved: Saved,
-        injection: &Injection,
-        completion: Completion,
-    ) -> Result<(), Failure> {
-        let remaining = self.remaining.as_ref();
-        let registers = match completion {
-            Completion::LeftAlone => return Ok(()),
-            Completion::BeforeSignalReturn => saved.registers,
-            Completion::Announced => saved.way_back(self.blocked, remaining, injection.timespec_at),
+/// A thread that is on its way through the chain, with everything that it is given back.
+struct Away<'a> {
+    loan: &'a Loan<'a>,
+    writer: Writer,
+    saved: Saved,
+    injection: Injection,
+    /// Whether the thread is attended from system call to system call.
+    attended: bool,
+}
+
+impl Away<'_> {
+    /// Waits for the end of the call and gives the thread back. If anything here fails, the chain gives it back.
+    ///
+    /// # Errors
+    /// The thread has ended, and mostly its process with it.
+    fn see_through(mut self, mut tracee: Tracee) -> Result<Returned, Failure> {
+        let host = self.loan.host;
+        tracee.set_signal_mask(ALL_SIGNALS)?;
+        let waiter = Waiter {
+            announcer: self.loan.announcement.signal,
+            behind_announcement: host.behind_system_call(),
+            injection: &self.injection,
+            signal_return: host.signal_return(),
+            attendance: self.attended.then_some(self.loan.call.attendance),
         };
-        if let (Some(bytes), Some(address)) =
-            (remaining.and_then(Remaining::as_timespec), injection.timespec_at)
-        {
-            self.host.write(address, &bytes)?;
+        let way_back = match waiter.wait_on(&mut tracee)? {
+            Completion::LeftAlone(why) => return Ok(Returned::LeftAlone(why)),
+            Completion::BeforeSignalReturn => WayBack::AsInterrupted,
+            Completion::Announced => WayBack::CallAgain,
+            Completion::Ended => return Ok(host.lost_sight()?),
+        };
+        self.writer.write(self.saved.errno_address, &self.saved.errno.to_le_bytes())?;
+        tracee.set_extended_state(&mut self.saved.state)?;
+        tracee.set_signal_mask(self.saved.mask)?;
+        match way_back {
+            WayBack::AsInterrupted => {
+                tracee.set_registers(&self.saved.registers)?;
+                tracee.detach(0)?;
+            }
+            WayBack::CallAgain => {
+                let (blocked, remaining) = (self.loan.blocked, self.loan.remaining.as_ref());
+                tracee.set_registers(&self.saved.way_back(blocked, remaining))?;
+                let signal = self.shorten_timeout(&mut tracee)?;
+                tracee.detach(signal)?;
+            }
         }
-        self.host.write(saved.errno_address, &saved.errno.to_le_bytes())?;
-        tracee.set_extended_state(&mut saved.state)?;
-        tracee.set_signal_mask(saved.mask)?;
+        Ok(Returned::Back)
+    }
+
+    /// Has the kernel wait for the remaining time only, where the timeout is told by the address of a `timespec`. Returns a
+    /// signal that the thread is to get: then its handler runs, and the call ends as by that.
+    ///
+    /// At the entry of the system call its argument is pointed to the remaining time. The kernel reads that next, and no
+    /// signal handler can come between. Interrupted again at once, the thread has a deadline that the kernel keeps, and
+    /// gets its argument back.
+    fn shorten_timeout(&self, tracee: &mut Tracee) -> Result<i32, Failure> {
+        let (Some(remaining), Some(address)) = (&self.loan.remaining, self.injection.timespec_at) else {
+            return Ok(0);
+        };
+        tracee.resume_to_system_call()?;
+        match tracee.wait(STOP_PATIENCE)? {
+            Some(Stop::SystemCall) => {}
+            Some(Stop::Signal(signal)) => return Ok(signal),
+            // Stopped by job control, interrupted, or gone: its timeout is whole again, and it ends late.
+            Some(Stop::Group | Stop::Interrupted | Stop::Ended) | None => return Ok(0),
+        }
+        let mut registers = tracee.registers()?;
+        let call = &self.loan.blocked.call;
+        let same_call = registers.system_call() == call.number
+            && registers.arguments() == call.arguments
+            && registers.stack_pointer() == self.saved.registers.stack_pointer();
+        let Some(bytes) = remaining.as_timespec().filter(|_| same_call) else { return Ok(0) };
+        self.writer.write(address, &bytes)?;
+        remaining.point_to(address, &mut registers);
         tracee.set_registers(&registers)?;
-        Ok(tracee.detach(0)?)
+        tracee.interrupt()?;
+        tracee.resume(0)?;
+        let signal = match tracee.wait(STOP_PATIENCE)? {
+            Some(Stop::Signal(signal)) => signal,
+            Some(Stop::Interrupted | Stop::Group | Stop::SystemCall) => 0,
+            Some(Stop::Ended) | None => return Ok(0),
+        };
+        let mut registers = tracee.registers()?;
+        remaining.point_back(&call.arguments, &mut registers);
+        tracee.set_registers(&registers)?;
+        Ok(signal)
     }
 }
 

@@ -1,20 +1,21 @@
 //! A call as its caller describes it, and the account of one that was made.
 
 use crate::Pid;
+use crate::sandbox::names::Name;
 use std::ops::Range;
 use std::time::Duration;
 
 /// An argument of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Argument {
     /// A number or an address in the target.
     Word(u64),
     /// The address of this string, with a zero byte behind it, which lies on the borrowed stack during the call.
-    Text(&'static str),
+    Text(#[serde(with = "crate::sandbox::names")] Name),
 }
 
 /// A function of the target to be called.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Call {
     /// Its address.
     pub function: u64,
@@ -49,8 +50,45 @@ pub struct Borrowed {
     /// How long the thread was held still, from asking it to stop to letting it go into the call. No other thread is
     /// stopped at all.
     pub held: Duration,
-    /// From letting it go into the call until it was back in its system call.
+    /// From letting it go into the call until it was back in its system call, or left alone.
     pub borrowed: Duration,
     /// Attempts that failed before.
     pub retries: u32,
+    /// How the thread got back.
+    pub returned: Returned,
+}
+
+/// How a borrowed thread got back into its system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Returned {
+    /// The call is over and the thread is back.
+    Back,
+    /// The call was not seen to its end.
+    LeftAlone(LeftAlone),
+}
+
+/// Why a thread was left alone in the middle of a call. It finishes the call and returns to its work by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LeftAlone {
+    /// Job control stopped the process.
+    #[error(
+        "the process was stopped (SIGSTOP, Ctrl-Z) during the call. When it is continued, the thread finishes the call and \
+         returns to its work by itself; a sleep with a timeout may end late"
+    )]
+    Stopped,
+    /// The call takes very long.
+    #[error(
+        "the call has not come back after {:.0} s. It goes on by itself and the thread returns to its work after it; a sleep \
+         with a timeout may end late",
+        .after.as_secs_f64()
+    )]
+    Unfinished {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The thread cannot be followed any more.
+    #[error(
+        "the thread was lost sight of during the call. It finishes the call and returns to its work by itself, or has ended"
+    )]
+    LostSight,
 }

@@ -1,8 +1,9 @@
 //! Waits for the injected call to finish.
 
 use super::arch::Registers;
+use super::call::LeftAlone;
 use super::injection::Injection;
-use super::refusal::{Failure, Refusal};
+use super::refusal::Failure;
 use super::tracee::{Stop, Tracee};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,10 @@ pub(super) enum Completion {
     Announced,
     /// The thread is stopped before the first signal return: the kernel still has its deadline.
     BeforeSignalReturn,
-    /// The thread finds back by itself.
-    LeftAlone,
+    /// The call is not over. The thread finishes it and finds back by itself.
+    LeftAlone(LeftAlone),
+    /// The thread has ended.
+    Ended,
 }
 
 /// Waiting for the end of a call.
@@ -36,7 +39,7 @@ impl Waiter<'_> {
     /// Lets the thread go into the call and waits until that is over.
     ///
     /// # Errors
-    /// The process has ended, or the call takes too long.
+    /// A request to the kernel failed: the thread is gone.
     pub(super) fn wait_on(&self, tracee: &mut Tracee) -> Result<Completion, Failure> {
         let start = Instant::now();
         self.resume(tracee, start)?;
@@ -68,10 +71,10 @@ impl Waiter<'_> {
                     }
                     tracee.resume(0)?;
                 }
-                // Stopped by job control: detached, it stays so, and finds back when it is continued.
-                Some(Stop::Group) => return Ok(Completion::LeftAlone),
-                Some(Stop::Ended) => return Err(Refusal::Ended.into()),
-                None => return Err(Refusal::Unfinished { after: start.elapsed() }.into()),
+                // Detached, it stays stopped, and finds back when it is continued.
+                Some(Stop::Group) => return Ok(Completion::LeftAlone(LeftAlone::Stopped)),
+                Some(Stop::Ended) => return Ok(Completion::Ended),
+                None => return Ok(Completion::LeftAlone(LeftAlone::Unfinished { after: start.elapsed() })),
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::{Image, Memory};
 use std::ops::Range;
 
 /// Addresses of gadgets in the target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Gadgets {
     /// Code that makes the system call `rt_sigreturn`: what libc gives the kernel as the return of signal handlers.
     pub(super) signal_returns: Vec<u64>,

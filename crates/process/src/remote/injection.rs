@@ -17,7 +17,8 @@ pub(super) struct Injection {
     pub(super) direct: Registers,
     /// Into the function by a signal return, which blocks all signals and gives it a fresh processor state.
     pub(super) through_signal_return: Registers,
-    /// Where the remaining time of the wait's timeout lies, if the call takes the address of it.
+    /// Room for the remaining time of the wait's timeout, if the call takes the address of it. Only good while no signal
+    /// can be handled: the frame of a handler lies there.
     pub(super) timespec_at: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ impl Injection {
             Some(bytes) => Some(place.data(data.add(&bytes).ok_or(Unfit::NoRoom)?)),
             None => None,
         };
-        let last = saved.without_unbloat(blocked, remaining, timespec_at);
+        let last = saved.without_unbloat(blocked, remaining);
         let signal_return = host.signal_return();
         let steps: [Step; STEPS] = [first, restore_errno, announce];
         let chain = Chain::build(place, &steps, &data, &last, saved.mask, &state, signal_return);

@@ -52,7 +52,7 @@ mod threads;
 mod tracee;
 mod wait;
 
-pub use call::{Argument, Borrowed, Call, Safety};
+pub use call::{Argument, Borrowed, Call, LeftAlone, Returned, Safety};
 pub use gadgets::{Gadgets, UnknownLibc};
 pub use host::Host;
 pub use preflight::check as preflight;
@@ -64,5 +64,5 @@ pub use search::call;
 #[inline]
 fn moment() {
     #[cfg(test)]
-    tests::killed_here();
+    tests::moment_passed();
 }

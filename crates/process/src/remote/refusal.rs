@@ -147,18 +147,12 @@ pub enum Refusal {
         "the kernel's signal frames have no extended state on this machine, so a thread cannot be restored"
     )]
     NoFrames,
+    /// It became another program.
+    #[error("it became another program (exec) meanwhile. Try again")]
+    Replaced,
     /// It went away meanwhile.
     #[error("it ended meanwhile")]
     Ended,
-    /// The call has not come back.
-    #[error(
-        "the call has not come back after {:.0} s. It goes on by itself and the thread returns to its work after it",
-        .after.as_secs_f64()
-    )]
-    Unfinished {
-        /// How long it was waited for.
-        after: Duration,
-    },
     /// The kernel's reason.
     #[error(transparent)]
     Process(#[from] Error),

@@ -33,6 +33,12 @@ impl Remaining {
         let arguments = &blocked.call.arguments;
         let whole = match timeout {
             Timeout::Milliseconds(index) => Some(Duration::from_millis(arguments[index] & 0x7fff_ffff)),
+            // Below the stack an Unbloat that was killed has left it; what lies there by now may be anything.
+            Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _)
+                if lies_below(arguments[index], blocked.stack_pointer) =>
+            {
+                None
+            }
             Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _) => {
                 timespec(memory, arguments[index])
             }
@@ -64,7 +70,7 @@ impl Remaining {
         self.left.saturating_sub(self.at.elapsed())
     }
 
-    /// The bytes of a `struct timespec`, if that is how the call takes it.
+    /// The remaining time as the bytes of a `struct timespec`, if that is how the call takes it.
     pub(super) fn as_timespec(&self) -> Option<[u8; 16]> {
         if matches!(self.timeout, Timeout::Milliseconds(_)) {
             return None;
@@ -77,16 +83,32 @@ impl Remaining {
         Some(bytes)
     }
 
-    /// Puts what is left into the call's argument: itself, or the address of a `timespec` that holds it.
-    pub(super) fn put_into(&self, registers: &mut Registers, timespec_at: Option<u64>) {
-        match (self.timeout, timespec_at) {
-            (Timeout::Milliseconds(index), _) => registers.set_argument(index, milliseconds_up(self.now())),
-            (Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _), Some(address)) => {
-                registers.set_argument(index, address);
-            }
-            (Timeout::Timespec(_) | Timeout::TimespecWithRest(..), None) => {}
+    /// Puts the remaining time into the call's argument, if the argument is the timeout itself.
+    pub(super) fn put_into(&self, registers: &mut Registers) {
+        if let Timeout::Milliseconds(index) = self.timeout {
+            registers.set_argument(index, milliseconds_up(self.now()));
         }
     }
+
+    /// Has the call's argument point to a `timespec` at `address`, if it points to one.
+    pub(super) fn point_to(&self, address: u64, registers: &mut Registers) {
+        if let Some(index) = self.timeout.pointer() {
+            registers.set_argument(index, address);
+        }
+    }
+
+    /// Has the call's argument point to the program's own `timespec` again.
+    pub(super) fn point_back(&self, arguments: &[u64; 6], registers: &mut Registers) {
+        if let Some(index) = self.timeout.pointer() {
+            registers.set_argument(index, arguments[index]);
+        }
+    }
+}
+
+/// Whether an address lies where a chain was laid out.
+fn lies_below(address: u64, stack_pointer: u64) -> bool {
+    const CHAIN_BYTES: u64 = 64 << 10;
+    (stack_pointer.saturating_sub(CHAIN_BYTES)..stack_pointer).contains(&address)
 }
 
 /// Reads a `struct timespec` of the target.

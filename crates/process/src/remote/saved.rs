@@ -108,33 +108,28 @@ fn check_stack(host: &Host<'_>, blocked: &Blocked, call: &Call, registers: &Regi
 impl Saved {
     /// The registers with which the kernel sees a thread that was interrupted in its system call, and does itself what
     /// belongs to that, also if a signal has come meanwhile. For a thread that has returned from a signal frame since:
-    /// the kernel makes the call again, with the remaining time of its timeout.
-    pub(super) fn way_back(
-        &self,
-        blocked: &Blocked,
-        remaining: Option<&Remaining>,
-        timespec_at: Option<u64>,
-    ) -> Registers {
+    /// the kernel makes the call again.
+    ///
+    /// A timeout in a register is shortened to the remaining time. One that the call takes the address of stays the
+    /// program's own, the whole timeout: whatever lies below the stack can be overwritten by the frame of a signal handler
+    /// before the call is made, and the wait would end early. So it ends late instead, unless
+    /// [`Remaining`] is put in its place where no handler can come between.
+    pub(super) fn way_back(&self, blocked: &Blocked, remaining: Option<&Remaining>) -> Registers {
         let mut registers = self.registers;
         registers.set_system_call(blocked.call.number);
         if self.interrupted.has_kernel_deadline() || self.interrupted == Interrupted::Eintr {
             registers.set_result(-ERESTARTNOHAND);
         }
         if let Some(remaining) = remaining {
-            remaining.put_into(&mut registers, timespec_at);
+            remaining.put_into(&mut registers);
         }
         registers
     }
 
     /// The registers with which the chain ends if Unbloat is not there any more: at the system call instruction, to
     /// make the call again.
-    pub(super) fn without_unbloat(
-        &self,
-        blocked: &Blocked,
-        remaining: Option<&Remaining>,
-        timespec_at: Option<u64>,
-    ) -> Registers {
-        let mut again = self.way_back(blocked, remaining, timespec_at).before_call(blocked.call.number);
+    pub(super) fn without_unbloat(&self, blocked: &Blocked, remaining: Option<&Remaining>) -> Registers {
+        let mut again = self.way_back(blocked, remaining).before_call(blocked.call.number);
         again.set_system_call(self.registers.system_call());
         again
     }

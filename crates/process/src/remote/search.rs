@@ -1,6 +1,6 @@
 //! Searching a process for a thread that can be borrowed, until there is one or the time is over.
 
-use super::borrow::{Times, borrow};
+use super::borrow::{Loaned, borrow};
 use super::call::{Borrowed, Call, Safety};
 use super::host::Host;
 use super::refusal::{Failure, Refusal};
@@ -58,9 +58,9 @@ fn attempt_any(
     let mut why = "no thread is blocked in a system call that can be interrupted unseen".to_owned();
     for blocked in candidates {
         match borrow(host, &blocked, call, check) {
-            Ok(Times { held, borrowed }) => {
+            Ok(Loaned { held, borrowed, returned }) => {
                 let (thread, wait) = (Pid(blocked.tid), blocked.known.call.name());
-                return Ok(Borrowed { thread, wait, held, borrowed, retries: *retries });
+                return Ok(Borrowed { thread, wait, held, borrowed, retries: *retries, returned });
             }
             Err(Failure::Refused(refusal)) => return Err(NotBorrowed::Refused(refusal)),
             Err(Failure::Busy(busy)) => {

@@ -50,6 +50,16 @@ pub(super) enum Timeout {
     TimespecWithRest(usize, usize),
 }
 
+impl Timeout {
+    /// The index of the argument that points to the timeout, if one does.
+    pub(super) fn pointer(self) -> Option<usize> {
+        match self {
+            Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _) => Some(index),
+            Timeout::Milliseconds(_) => None,
+        }
+    }
+}
+
 /// What a file descriptor must be for a blocked read of it to be taken up again with the same arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsPlainFile {

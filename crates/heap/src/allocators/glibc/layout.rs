@@ -27,7 +27,7 @@ pub const FASTBINS: usize = 10;
 pub const NONCONTIGUOUS: u32 = 2;
 
 /// The layout of `struct malloc_state`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Layout {
     /// glibc 2.27 to 2.42: `mutex`, `flags`, `have_fastchunks`, `fastbinsY[10]`, `top`, `last_remainder`, `bins[254]`,
     /// `binmap[4]`, `next`, `next_free`, `attached_threads`, `system_mem`, `max_system_mem`.

@@ -9,7 +9,7 @@
 //! `mp_` is initialized with `trim_threshold` = `mmap_threshold` = 128 KiB and `arena_test` = 8.
 
 use super::{Layout, Parameters};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use unbloat_process::elf::{Elf, Source};
 use unbloat_process::{Image, Maps, Pid};
 
@@ -19,7 +19,7 @@ const MAX_DATA_BYTES: u64 = 64 << 20;
 const BANNER: &[u8] = b"GNU C Library";
 
 /// A glibc in a process: where its allocator's variables are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Glibc {
     /// Address of `main_arena`.
     pub main_arena: u64,
@@ -127,11 +127,12 @@ impl Statics {
             let data = Data { start: segment.addresses.start, bytes };
             let mut check = |at: u64, target: u64| found.main_arenas.extend(data.main_arena(at, target));
             if elf.dynamic {
-                for relocation in elf.relative_relocations(source, &data.addresses()) {
+                elf.each_relative_relocation(source, &data.addresses(), |relocation| {
                     if let Some(target) = relocation.addend.or_else(|| data.word(relocation.address)) {
                         check(relocation.address, target);
                     }
-                }
+                    ControlFlow::Continue(())
+                });
             } else {
                 data.words().for_each(|(at, word)| check(at, word));
             }

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_micros(300);
 const LOCK_BYTES: usize = 4;
 
 /// The locks of all arenas.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct ArenaLocks {
     glibc: Glibc,
     arenas: Vec<u64>,

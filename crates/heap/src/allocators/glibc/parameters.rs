@@ -17,7 +17,7 @@ const DEFAULT_ARENA_TEST: u64 = 8;
 const DEFAULT_MMAP_MAX: u32 = 65536;
 
 /// Where `mp_` is, and where its varying fields lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Parameters {
     address: u64,
     /// Offset of `n_mmaps`.

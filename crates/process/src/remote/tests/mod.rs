@@ -4,24 +4,25 @@
 
 use super::threads;
 use super::wait::SystemCall;
-use super::{Borrowed, Call, Gadgets, Host, Refusal, Safety, call};
-use crate::{Image, LiveMemory, Mapping, Maps, Pid, elf};
+use super::{Borrowed, Call, Gadgets, Host, Refusal, Returned, Safety, call};
+use crate::{Image, LiveMemory, Mapping, Maps, Pid, Pinned, elf};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
 static WAITS: LazyLock<Program> = LazyLock::new(|| Program::build(Compiler::System, c_program("waits"), &[]));
 
-/// Says to the killed one whom it calls in, and after how many moments it dies.
-const KILLED: &str = "UNBLOAT_TEST_KILLED";
-static MOMENTS_LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+mod event;
+mod matrix;
 
-pub(super) fn killed_here() {
-    if MOMENTS_LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
-        nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
-    }
+use event::Script;
+
+/// Tells the injector whom it calls in.
+const INJECTOR: &str = "UNBLOAT_TEST_INJECTOR";
+
+pub(super) fn moment_passed() {
+    event::at_moment();
 }
 
 /// One test at a time: each starts many processes, and their waits are timed.
@@ -91,6 +92,7 @@ impl Libc {
 /// A target with what is known of it.
 struct Ready {
     pid: Pid,
+    pinned: Pinned,
     memory: LiveMemory,
     maps: Maps,
     gadgets: Gadgets,
@@ -100,6 +102,7 @@ struct Ready {
 impl Ready {
     fn of(pid: i32, libc: &Libc) -> Self {
         let pid = Pid(pid);
+        let pinned = Pinned::open(pid).unwrap();
         let memory = LiveMemory::of(pid).unwrap();
         let maps = Maps::of(pid).unwrap();
         let base = libc_of(&maps).start;
@@ -110,7 +113,7 @@ impl Ready {
             // The program makes its calls itself, to see its registers after them, and takes changed ones.
             text: 0..u64::MAX,
         };
-        Ready { pid, memory, maps, gadgets, malloc_trim: base + libc.malloc_trim }
+        Ready { pid, pinned, memory, maps, gadgets, malloc_trim: base + libc.malloc_trim }
     }
 
     fn call(&self, attendance: Duration, check: impl FnMut() -> Safety) -> Result<Borrowed, Refusal> {
@@ -121,7 +124,13 @@ impl Ready {
             forbidden: vec![],
             attendance,
         };
-        let host = Host { pid: self.pid, memory: &self.memory, maps: &self.maps, gadgets: &self.gadgets };
+        let host = Host {
+            pid: self.pid,
+            pinned: &self.pinned,
+            memory: &self.memory,
+            maps: &self.maps,
+            gadgets: &self.gadgets,
+        };
         call(&host, &function, Duration::from_secs(1), check)
     }
 }
@@ -228,53 +237,68 @@ fn every_wait_goes_on_as_if_nothing_had_happened() {
     }
 }
 
-/// The kernel has forgotten its deadline then: the call is made again with what is left.
+/// The kernel has forgotten its deadline then: the call is made again with the remaining time. A timeout that is given by
+/// an address becomes a deadline of the kernel's again, and every register is as before.
 #[test]
 fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout() {
     let _alone = alone();
     std::thread::scope(|scope| {
         for (kind, result) in
-            [("poll-timeout", 0), ("nanosleep", 0), ("nanosleep-rest", 0), ("futex-timeout", -110)]
+            [("nanosleep", 0), ("nanosleep-rest", 0), ("clock-nanosleep", 0), ("futex-timeout", -110)]
         {
             scope.spawn(move || {
-                let mut target = borrowed(kind, 2, NOT_ATTENDED);
-                if kind == "poll-timeout" {
-                    assert!(blocked_in(target.pid()).arguments[2] < 1500, "its whole timeout again");
-                }
-                assert_resumed(kind, result, 0, outcome(&mut target), "not attended");
+                let mut target = borrowed(kind, times_of(kind), NOT_ATTENDED);
+                let seen = outcome(&mut target);
+                assert_undisturbed(kind, result, 0, &seen, "not attended");
+                // Not the whole timeout again: it was borrowed early in its wait, and some machines are slow.
+                assert!(seen.milliseconds < 2900, "{kind}: {seen:?}");
             });
         }
+        scope.spawn(|| {
+            let mut target = borrowed("poll-timeout", 2, NOT_ATTENDED);
+            assert!(blocked_in(target.pid()).arguments[2] < 1500, "its whole timeout again");
+            assert_resumed("poll-timeout", 0, 0, outcome(&mut target), "not attended");
+        });
     });
 }
 
-/// Runs the call in a process of its own, which dies after `moments` moments.
-fn killed_after(moments: i64, pid: i32, attendance: Duration) -> ExitStatus {
+/// Runs the call in a process of its own, to which and around which things happen.
+fn injected(script: &Script, pid: i32, attendance: Duration) -> ExitStatus {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "remote::tests::the_killed_one", "--test-threads=1", "--quiet"])
-        .env(KILLED, format!("{moments} {pid} {} {}", attendance.as_secs(), LIBC.to_text()))
+        .args(["--exact", "remote::tests::the_injector", "--test-threads=1", "--quiet"])
+        .env(INJECTOR, format!("{pid} {} {}", attendance.as_secs(), LIBC.to_text()))
+        .env(event::SCRIPT, script.to_string())
         .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
         .status()
         .unwrap()
 }
 
-/// Not a test by itself: the process that [`killed_after`] starts.
+/// Not a test by itself: the process that [`injected`] starts.
 #[test]
-fn the_killed_one() {
-    let Ok(orders) = std::env::var(KILLED) else { return };
+fn the_injector() {
+    let Ok(orders) = std::env::var(INJECTOR) else { return };
     let mut words = orders.split(' ');
-    let moments = words.next().unwrap().parse().unwrap();
     let pid = words.next().unwrap().parse().unwrap();
     let attendance = Duration::from_secs(words.next().unwrap().parse().unwrap());
     let ready = Ready::of(pid, &Libc::from_words(words));
-    MOMENTS_LEFT.store(moments, Ordering::Relaxed);
-    match ready.call(attendance, || Safety::Safe) {
-        Err(refusal) if came_too_late(&refusal) => std::process::exit(TOO_LATE),
-        called => called.unwrap(),
+    event::begin(pid);
+    let code = match ready.call(attendance, || Safety::Safe) {
+        Ok(Borrowed { returned: Returned::Back, .. }) => DONE,
+        Ok(Borrowed { returned: Returned::LeftAlone(_), .. }) => LEFT_ALONE,
+        Err(refusal) if came_too_late(&refusal) => TOO_LATE,
+        Err(_) => REFUSED,
     };
+    std::process::exit(code + if event::all_have_happened() { HAPPENED } else { 0 });
 }
 
-/// The exit status of a killed one that came too late to do anything.
-const TOO_LATE: i32 = 75;
+/// Exit statuses of the injector: what came of the call, and whether the script came to its end.
+const DONE: i32 = 0;
+const LEFT_ALONE: i32 = 1;
+const REFUSED: i32 = 2;
+/// It came too late to do anything.
+const TOO_LATE: i32 = 3;
+const HAPPENED: i32 = 16;
 
 /// The two things that may show when the kernel has not resumed the wait by itself; `docs/method/trim.md` says why.
 fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {
@@ -289,11 +313,11 @@ fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: 
 }
 
 /// Has Unbloat killed at a moment of borrowing the thread of a new program; false if it came to its end before.
-fn kill_at(moment: i64, kind: &str, result: i64, handled: u8, attendance: Duration) -> bool {
+fn kill_at(moment: u32, kind: &str, result: i64, handled: u8, attendance: Duration) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     loop {
         let mut target = start(&[kind, "altstack"]);
-        let status = killed_after(moment, target.pid(), attendance);
+        let status = injected(&Script::killed_at(moment), target.pid(), attendance);
         if status.code() == Some(TOO_LATE) {
             continue;
         }
@@ -304,7 +328,7 @@ fn kill_at(moment: i64, kind: &str, result: i64, handled: u8, attendance: Durati
 }
 
 fn kill_at_every_moment(kind: &str, result: i64, handled: u8, attendance: Duration) {
-    const AT_ONCE: i64 = 8;
+    const AT_ONCE: u32 = 8;
     let _alone = alone();
     for first in (1..).step_by(AT_ONCE as usize) {
         let killed = std::thread::scope(|scope| {

@@ -1,0 +1,235 @@
+//! A process that is pinned: whoever gets its number later is not mistaken for it, and neither is the program that it
+//! becomes by `execve`.
+//!
+//! A process is a number and can end at any time; the kernel gives the number to another. A pidfd (`pidfd_open(2)`,
+//! Linux 5.3) stands for the process itself. `/proc/PID/mem` belongs to the address space that the process had when the
+//! file was opened (`proc_mem_open`, fs/proc/base.c): after an exec it reads as empty.
+
+#![allow(unsafe_code)] // one system call that no crate wraps
+
+use crate::{Error, Pid, Result, sandbox};
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use serde::{Serialize, de::DeserializeOwned};
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+/// A process, and the address space that it had when it was pinned.
+#[derive(Debug)]
+pub struct Pinned {
+    pid: Pid,
+    /// The process; `None` on kernels before 5.3.
+    process: Option<OwnedFd>,
+    /// Its memory; `None` where it may not be read, or where there is none (a zombie, a thread of the kernel).
+    memory: Option<File>,
+}
+
+/// Whether a look may stop the threads of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopping {
+    /// It only reads.
+    Never,
+    /// The user has asked for it.
+    Allowed,
+}
+
+impl Pinned {
+    /// Pins a process.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn open(pid: Pid) -> Result<Self> {
+        let process = open_pidfd(pid)?;
+        let memory = File::open(pid.proc("mem")).ok().filter(has_address_space);
+        let pinned = Pinned { pid, process, memory };
+        // The memory is that of the pidfd's process only if that had not ended before the memory was opened.
+        pinned.check_alive()?;
+        Ok(pinned)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Its memory, opened for reading.
+    #[must_use]
+    pub fn memory(&self) -> Option<&File> {
+        self.memory.as_ref()
+    }
+
+    /// Checks that it is still the same process with the same program.
+    ///
+    /// # Errors
+    /// It has ended, or has become another program.
+    pub fn check(&self) -> Result<()> {
+        self.check_alive()?;
+        match &self.memory {
+            Some(memory) if !has_address_space(memory) => {
+                self.check_alive()?;
+                Err(Error::Replaced { pid: self.pid })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends it a signal; whoever has its number by now gets none.
+    ///
+    /// # Errors
+    /// It has ended, or is somebody else's.
+    pub fn send(&self, signal: Signal) -> Result<()> {
+        let Some(process) = &self.process else { return crate::signal::send(self.pid, signal) };
+        // SAFETY: the call takes a descriptor and numbers; without a `siginfo_t` the kernel makes one.
+        let sent = unsafe {
+            let none = std::ptr::null::<libc::siginfo_t>();
+            libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal as i32, none, 0)
+        };
+        let failed = |errno: Errno| Error::from_io(self.pid, "the permission to signal it", errno.into());
+        Errno::result(sent).map(drop).map_err(failed)
+    }
+
+    /// A pidfd is readable when its process has ended.
+    fn check_alive(&self) -> Result<()> {
+        let Some(process) = &self.process else { return Ok(()) };
+        let ended = poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
+        // A zombie has ended and can still be looked at: its number is its own until it is reaped.
+        if ended == Ok(1) && !self.pid.proc("stat").exists() {
+            return Err(Error::Gone { pid: self.pid });
+        }
+        Ok(())
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let process = self.process.as_ref().map(|process| process.as_fd());
+        process.into_iter().chain(self.memory.as_ref().map(|memory| memory.as_fd())).collect()
+    }
+}
+
+/// Looks at a process in a confined child, within limits that follow from its resident bytes, and makes sure that it was
+/// the same process with the same program all the time.
+///
+/// # Errors
+/// Those of `work`; [`Error::GaveUp`] when it did not come to an end within its limits; [`Error::Replaced`] and
+/// [`Error::Gone`] when the process did not stay what it was.
+pub fn look<T: Serialize + DeserializeOwned>(
+    pid: Pid,
+    stopping: Stopping,
+    work: impl FnOnce(&Pinned) -> Result<T>,
+) -> Result<T> {
+    look_at(&Pinned::open(pid)?, stopping, work)
+}
+
+/// As [`look`], at a process that is pinned already and stays so.
+///
+/// # Errors
+/// As [`look`].
+pub fn look_at<T: Serialize + DeserializeOwned>(
+    pinned: &Pinned,
+    stopping: Stopping,
+    work: impl FnOnce(&Pinned) -> Result<T>,
+) -> Result<T> {
+    let pid = pinned.pid;
+    let limits = sandbox::Limits::of_resident(resident_bytes(pid));
+    let scope = sandbox::Scope {
+        targets: vec![pid],
+        descriptors: pinned.descriptors(),
+        may_stop: stopping == Stopping::Allowed,
+    };
+    let result = sandbox::look(pid, &limits, &scope, || work(pinned))?;
+    pinned.check()?;
+    Ok(result)
+}
+
+/// `/proc/PID/statm`, second field, in pages.
+fn resident_bytes(pid: Pid) -> u64 {
+    let text = std::fs::read_to_string(pid.proc("statm")).unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0).saturating_mul(crate::PAGE_SIZE)
+}
+
+fn open_pidfd(pid: Pid) -> Result<Option<OwnedFd>> {
+    // SAFETY: the call takes numbers only.
+    match Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) }) {
+        // SAFETY: a new descriptor that nobody else has.
+        Ok(descriptor) => Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })),
+        // Before Linux 5.3, or denied by a container.
+        Err(Errno::ENOSYS | Errno::EPERM) => Ok(None),
+        // EINVAL: the number of a thread, or none at all.
+        Err(errno) if errno == Errno::EINVAL && pid.proc("stat").exists() => Ok(None),
+        Err(_) => Err(Error::Gone { pid }),
+    }
+}
+
+/// Whether the address space of an open `/proc/PID/mem` still exists: reading at 0 fails then, because nothing is mapped
+/// there, and is empty otherwise (`mem_rw`, fs/proc/base.c).
+fn has_address_space(memory: &File) -> bool {
+    !matches!(memory.read_at(&mut [0], 0), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    fn shell(script: &str) -> (std::process::Child, Pid) {
+        let child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        (child, pid)
+    }
+
+    #[test]
+    fn an_exec_is_noticed() {
+        let (mut child, pid) = shell("read _; exec sleep 60");
+        while crate::status::name(pid).unwrap() != "sh" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pinned = Pinned::open(pid).unwrap();
+        pinned.check().unwrap();
+        drop(child.stdin.take());
+        while crate::status::name(pid).unwrap() != "sleep" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(matches!(pinned.check(), Err(Error::Replaced { .. })));
+        pinned.send(Signal::SIGKILL).unwrap();
+        child.wait().unwrap();
+        assert!(matches!(pinned.check(), Err(Error::Gone { .. })));
+        assert!(matches!(pinned.send(Signal::SIGKILL), Err(Error::Gone { .. })));
+    }
+
+    #[test]
+    fn an_exec_during_a_look_is_an_error_and_no_report() {
+        let (mut child, pid) = shell("read _; exec sleep 60");
+        let mut stdin = child.stdin.take();
+        let looked = look(pid, Stopping::Never, |_| {
+            // Closed with the parent's end when the child of the look was made; so it is the test that lets it go on.
+            std::thread::sleep(Duration::from_millis(300));
+            Ok(7u32)
+        });
+        assert_eq!(looked.unwrap(), 7);
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(stdin.take());
+        });
+        let looked = look(pid, Stopping::Never, |_| {
+            while crate::status::name(pid)? != "sleep" {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(7u32)
+        });
+        assert!(matches!(looked, Err(Error::Replaced { .. })), "{looked:?}");
+        writer.join().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn nobody_has_this_number() {
+        assert!(matches!(Pinned::open(Pid(i32::MAX)), Err(Error::Gone { .. })));
+    }
+}

@@ -1,0 +1,76 @@
+//! A short-lived child in which everything that parses a target runs.
+//!
+//! The memory, the ELF files, the mappings and the status page of a target are the target's to fake. A [`look`] at them
+//! runs in a forked child with limits on memory and processor time, a deadline and a filter of system calls; it can read,
+//! and can neither write, nor signal, nor start anything. The result comes back as one message of bounded size. A crash, a
+//! limit or the deadline ends the child and becomes a [`GaveUp`]; nothing else suffers.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `limits` | the means of one look |
+//! | `gave_up` | the ways in which a look fails |
+//! | `child` | the child's life: confinement, work, message |
+//! | `filter` | the system calls of the child |
+//! | `parent` | receiving the message, ending the child |
+//! | `names`, `path`, `io_error` | static strings, paths and the kernel's reasons across the boundary |
+
+#![allow(unsafe_code)] // fork, and what a child does to itself
+
+mod child;
+mod filter;
+mod gave_up;
+pub(crate) mod io_error;
+mod limits;
+pub mod names;
+mod parent;
+pub mod path;
+#[cfg(test)]
+mod tests;
+
+pub use gave_up::GaveUp;
+pub use limits::{Limits, Scope};
+
+use crate::{Error, Pid, Result};
+use serde::{Serialize, de::DeserializeOwned};
+use std::os::fd::AsFd;
+
+/// Runs `work` in a confined child and returns its result.
+///
+/// `pid` names the target in errors. A look within a look runs in the same child.
+///
+/// # Errors
+/// Those of `work`, and [`Error::GaveUp`] when it did not come to an end within its limits.
+pub fn look<T: Serialize + DeserializeOwned>(
+    pid: Pid,
+    limits: &Limits,
+    scope: &Scope<'_>,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    if child::is_confined() {
+        return work();
+    }
+    run(limits, scope, work).unwrap_or_else(|reason| Err(Error::GaveUp { pid, reason }))
+}
+
+fn run<T: Serialize + DeserializeOwned>(
+    limits: &Limits,
+    scope: &Scope<'_>,
+    work: impl FnOnce() -> T,
+) -> std::result::Result<T, GaveUp> {
+    let (message, outbox) = std::io::pipe()?;
+    let (errors, error_outbox) = std::io::pipe()?;
+    let parent = nix::unistd::getpid();
+    // SAFETY: the child runs `child::live`, which ends it without returning here. Other threads of this process may hold
+    // locks at this moment; those of libc's malloc are handled by libc, and a child that waits for any other is ended by
+    // the deadline.
+    match unsafe { nix::unistd::fork() }.map_err(std::io::Error::from)? {
+        nix::unistd::ForkResult::Child => {
+            child::live(parent, limits, scope, outbox.as_fd(), error_outbox.as_fd(), work)
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            drop((outbox, error_outbox));
+            let bytes = parent::receive(child, limits, message, errors)?;
+            postcard::from_bytes(&bytes).map_err(|_| GaveUp::Garbled)
+        }
+    }
+}
