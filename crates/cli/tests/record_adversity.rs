@@ -201,3 +201,30 @@ fn the_runtime_library_tells_its_counters() {
     };
     assert!(most("gc_count") > 5 && most("trims") > 0, "{} {}", most("gc_count"), most("trims"));
 }
+
+/// The write lock of the file, held by a reader for longer than any writer would wait for it.
+#[test]
+fn a_lock_that_somebody_holds_delays_the_file_and_loses_nothing() {
+    let scratch = Scratch::new();
+    let mut recorder = Guard(
+        Command::new(UNBLOAT)
+            .args(["record", "-q", "--interval", "100ms", "-o"])
+            .arg(scratch.file())
+            .args(["--", "sleep", "14"])
+            .spawn()
+            .unwrap(),
+    );
+    eventually("the recording has begun", || fs::metadata(scratch.file()).is_ok_and(|file| file.len() > 0));
+    std::thread::sleep(Duration::from_secs(1));
+    let other = rusqlite::Connection::open(scratch.file()).unwrap();
+    other.busy_timeout(Duration::from_secs(5)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::thread::sleep(Duration::from_secs(11));
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    assert_eq!(recorder.0.wait().unwrap().code(), Some(0));
+    let longest_gap_s = "SELECT max(gap) / 1e9 FROM (SELECT time_ns - lag(time_ns) OVER (ORDER BY time_ns) AS gap FROM sample)";
+    assert!(scratch.one::<f64>(longest_gap_s) < 3.0, "samples of the time of the lock are missing");
+    assert!(scratch.one::<i64>("SELECT count(DISTINCT time_ns) FROM sample") > 80);
+    assert_eq!(scratch.one::<String>("SELECT end_reason FROM recording"), "the last process ended");
+}

@@ -22,10 +22,13 @@
 //! | [`sampler`] | memory and CPU of several processes at one moment |
 //! | [`census`] | what their memory is made of |
 //! | `reading` | PSS and the census, on a thread of their own |
-//! | `ops` | what is to be written, and the thread that writes it |
+//! | `ops` | the things that are written |
+//! | `writing` | the thread that writes them |
+//! | `backlog` | what waits while another process locks the file |
 //! | [`progress`] | the state, for whoever watches |
 //! | [`provenance`] | where the figures come from |
 
+mod backlog;
 mod births;
 pub mod budget;
 pub mod census;
@@ -42,6 +45,7 @@ pub mod sampler;
 pub mod schedule;
 pub mod session;
 mod tree;
+mod writing;
 
 pub use error::{Error, Result};
 pub use progress::Progress;

@@ -1,15 +1,9 @@
-//! What goes from the sampler to the file, and the thread that writes it.
-//!
-//! Writing has a thread of its own, so that a slow disk delays no sample. Everything that has gathered is one
-//! transaction; the sampler hands over four times a second, so that a recorder that is killed loses less than the
-//! last second.
+//! The things that the sampler has written to the file.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use unbloat_recording::{
     CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample,
 };
-use unbloat_store::{Batch, Result, Writer};
+use unbloat_store::{Batch, Result};
 
 /// One thing to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,11 +20,39 @@ pub(crate) enum Op {
     Cgroup(CgroupMemory),
     Clock(i64, i64),
     Cost(Cost),
+    Mark(i64, String),
     Provenance(String, String),
 }
 
+/// What an op weighs while it waits for a locked file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// Readings: without some of them the recording is coarser.
+    Dispensable(usize),
+    /// Others refer to it.
+    Needed,
+}
+
 impl Op {
-    fn write(&self, batch: &Batch<'_>) -> Result<()> {
+    /// Rows that it writes, and whether a recording makes sense without them.
+    pub(crate) fn rows(&self) -> Rows {
+        match self {
+            Op::Samples(samples) => Rows::Dispensable(samples.len()),
+            Op::Census(rows) => Rows::Dispensable(rows.len()),
+            Op::Counters(rows) => Rows::Dispensable(rows.len()),
+            Op::Cgroup(_) | Op::Cost(_) | Op::Seen(..) => Rows::Dispensable(1),
+            Op::Process(..)
+            | Op::Command(..)
+            | Op::Runtime(..)
+            | Op::Note(..)
+            | Op::Ended(..)
+            | Op::Clock(..)
+            | Op::Mark(..)
+            | Op::Provenance(..) => Rows::Needed,
+        }
+    }
+
+    pub(crate) fn write(&self, batch: &Batch<'_>) -> Result<()> {
         match self {
             Op::Process(id, process) => batch.process_as(*id, process),
             Op::Command(id, command) => batch.process_command(*id, command),
@@ -44,50 +66,8 @@ impl Op {
             Op::Cgroup(row) => batch.cgroup(row),
             Op::Clock(time_ns, wall_ns) => batch.clock(*time_ns, *wall_ns),
             Op::Cost(cost) => batch.cost(cost),
+            Op::Mark(time_ns, name) => batch.mark(*time_ns, name, None),
             Op::Provenance(name, value) => batch.provenance(None, name, value),
         }
     }
-}
-
-/// The end that takes what is to be written.
-#[derive(Debug)]
-pub(crate) struct Out {
-    queue: Option<SyncSender<Vec<Op>>>,
-    thread: Option<JoinHandle<(Writer, Result<()>)>>,
-}
-
-/// Hand-overs that may wait for a slow disk before the sampler waits too (and counts what it misses).
-const QUEUE: usize = 64;
-
-impl Out {
-    /// Starts the thread.
-    pub(crate) fn start(mut writer: Writer, max_bytes: u64) -> std::io::Result<Self> {
-        let (queue, ops) = sync_channel(QUEUE);
-        let thread = std::thread::Builder::new().name("writer".into()).spawn(move || {
-            let written = write(&mut writer, &ops, max_bytes);
-            (writer, written)
-        })?;
-        Ok(Out { queue: Some(queue), thread: Some(thread) })
-    }
-
-    /// Hands over. `false`: the writer has failed; [`Out::end`] says why.
-    pub(crate) fn send(&self, ops: Vec<Op>) -> bool {
-        ops.is_empty() || self.queue.as_ref().is_some_and(|queue| queue.send(ops).is_ok())
-    }
-
-    /// Waits until everything is written; gives the file back.
-    pub(crate) fn end(mut self) -> Option<(Writer, Result<()>)> {
-        drop(self.queue.take());
-        self.thread.take()?.join().ok()
-    }
-}
-
-fn write(writer: &mut Writer, ops: &Receiver<Vec<Op>>, max_bytes: u64) -> Result<()> {
-    while let Ok(first) = ops.recv() {
-        let mut gathered = vec![first];
-        gathered.extend(ops.try_iter());
-        writer.batch(|batch| gathered.iter().flatten().try_for_each(|op| op.write(batch)))?;
-        writer.keep_below(max_bytes)?;
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a recording file. Each message names the file, the cause and the next step.
+//! Errors of recording files. Each message names the file, the cause and the next step.
 
 use std::path::{Path, PathBuf};
 
@@ -68,6 +68,21 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Reading it takes, or yields, more than a recording of its size can.
+    #[error(
+        "{path} is damaged or was not made by unbloat: reading it takes more work than a recording of its size can need",
+        path = path.display()
+    )]
+    TooCostly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process holds a lock on it.
+    #[error("{path} is locked by another process. End what reads or writes it (fuser {path}), or try again later", path = path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
     /// Anything else that SQLite says.
     #[error("cannot {doing} {path}: {source}", path = path.display())]
     Sqlite {
@@ -93,7 +108,10 @@ pub enum Error {
 impl Error {
     /// Sorts an error of SQLite into what it means for a file.
     pub(crate) fn sqlite(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DiskFull, NotADatabase, SystemIoFailure};
+        use rusqlite::ErrorCode::{
+            DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
+            OperationInterrupted, SystemIoFailure,
+        };
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(DiskFull) => Error::Full { path },
@@ -103,6 +121,8 @@ impl Error {
             {
                 Error::Full { path }
             }
+            Some(OperationInterrupted) => Error::TooCostly { path },
+            Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => Error::Locked { path },
             Some(NotADatabase) => {
                 Error::NotARecording { path, reason: "it is not an SQLite database".into() }
             }

@@ -1,12 +1,14 @@
-//! The database of a recording: making it, and opening it to write.
+//! Makes the database of a recording, and opens it to write.
 //!
 //! Durability: the database is in WAL mode and each batch is one transaction, so a writer that is killed loses what it
 //! had not yet put into a batch and nothing else. `synchronous = NORMAL` does not wait for the disk on each batch:
 //! after a power failure the last batches may be missing, the file is whole.
 
 use super::batch::integer;
+use crate::reader::harden;
 use crate::{APPLICATION_ID, Error, Reader, Result, SCHEMA_VERSION};
 use rusqlite::{Connection, OpenFlags};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 use unbloat_recording::Header;
@@ -18,13 +20,17 @@ const CHECKPOINT_PAGES: u32 = 256;
 /// How long to wait for another writer's transaction.
 const BUSY: Duration = Duration::from_secs(10);
 
+/// Commands and paths are nobody else's to read, and a reader can hold locks. SQLite gives the files beside it the same
+/// mode.
+const PRIVATE: u32 = 0o600;
+
 /// Makes a file that is not there yet, with the one row of `recording` in it.
 ///
 /// # Errors
 /// The file exists (and then: whether it is being written, or is no recording), or cannot be made.
 pub(super) fn make(path: &Path, header: &Header) -> Result<Connection> {
     // Making it exclusively lets exactly one of two recorders that start together have it.
-    match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(path) {
         Ok(_) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(existing(path)),
         Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "make", source }),
@@ -58,6 +64,7 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
         db.busy_timeout(BUSY)?;
+        harden(&db)?;
         db.execute_batch(&format!(
             "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
              PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY;"

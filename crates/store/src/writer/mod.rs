@@ -1,4 +1,4 @@
-//! Making a file, writing batches, ending it.
+//! Makes a file, writes batches, ends it.
 //!
 //! | module | concept |
 //! |---|---|
@@ -20,6 +20,7 @@ use crate::{Error, Result, begin, reader, thin};
 pub use batch::Batch;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use unbloat_recording::{Header, ProcessId};
 
 /// An open recording that can be written.
@@ -46,9 +47,7 @@ impl Writer {
     /// # Errors
     /// It is no recording, or a newer one.
     pub fn join(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            return Err(Error::Missing { path: path.to_owned() });
-        }
+        reader::check_kind(path)?;
         let db = database::open(path)?;
         reader::check(path, &db)?;
         let header = reader::header(path, &db)?;
@@ -121,6 +120,15 @@ impl Writer {
             return Err(Error::Ended { path: self.path.clone() });
         }
         Ok(self.elapsed_ns())
+    }
+
+    /// How long to wait for another process's lock from now on; ten seconds unless this is called. Then comes
+    /// [`Error::Locked`].
+    ///
+    /// # Errors
+    /// SQLite refuses.
+    pub fn wait_for_locks(&self, patience: Duration) -> Result<()> {
+        self.db.busy_timeout(patience).map_err(|e| Error::sqlite(&self.path, "write to", e))
     }
 
     /// Writes everything that `write` writes, or nothing of it.

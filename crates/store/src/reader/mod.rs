@@ -1,11 +1,20 @@
-//! Opening a recording, whoever wrote it and whether or not it is still being written, and reading it back.
+//! Reads a recording, whoever wrote it and whether or not it is still being written.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `open` | opening the file read-only, with nothing in it believed |
+//! | `limits` | ending what does more work than an honest file can need |
+
+mod limits;
+mod open;
 
 use crate::owner::is_alive;
-use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION, fold};
+use crate::{APPLICATION_ID, Error, Result, fold};
+use limits::Limits;
+pub(crate) use open::{check, check_kind, harden};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use unbloat_recording::recording::{counters_over_time, seconds};
 use unbloat_recording::{
     CategoryBytes, Censuses, CgroupMemory, Cost, Counter, CpuSource, Folded, Header, Kind, Latency, Mark,
@@ -18,6 +27,7 @@ use unbloat_recording::{
 pub struct Reader {
     path: PathBuf,
     db: Connection,
+    limits: Limits,
     header: Header,
 }
 
@@ -27,12 +37,9 @@ impl Reader {
     /// # Errors
     /// There is no such file, it is not a recording, or one of a newer version.
     pub fn open(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            return Err(Error::Missing { path: path.to_owned() });
-        }
-        let db = connect(path)?;
+        let (db, limits) = open::open(path)?;
         let header = header(path, &db)?;
-        Ok(Reader { path: path.to_owned(), db, header })
+        Ok(Reader { path: path.to_owned(), db, limits, header })
     }
 
     /// The file.
@@ -308,52 +315,21 @@ impl Reader {
         &self,
         sql: &str,
         parameters: impl rusqlite::Params,
-        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        let read = || self.db.prepare(sql)?.query_map(parameters, row)?.collect::<rusqlite::Result<_>>();
-        read().map_err(|e| Error::sqlite(&self.path, "read", e))
-    }
-}
-
-fn connect(path: &Path) -> Result<Connection> {
-    let sqlite = |e| Error::sqlite(path, "read", e);
-    let open = |flags: OpenFlags| -> rusqlite::Result<Connection> {
-        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        db.busy_timeout(Duration::from_secs(10))?;
-        Ok(db)
-    };
-    // Reading a file in WAL mode needs write access to the `-shm` beside it (sqlite.org/wal.html, "Read-Only
-    // Databases"). Without it (a read-only or a full disk), an exclusive reader keeps that index in memory, and the
-    // last resort reads what is in the database proper.
-    let attempts = [
-        (OpenFlags::SQLITE_OPEN_READ_WRITE, ""),
-        (OpenFlags::SQLITE_OPEN_READ_ONLY, ""),
-        (OpenFlags::SQLITE_OPEN_READ_WRITE, "PRAGMA locking_mode = EXCLUSIVE"),
-        (OpenFlags::SQLITE_OPEN_READ_ONLY, "PRAGMA locking_mode = EXCLUSIVE"),
-    ];
-    let mut last = None;
-    for (flags, pragma) in attempts {
-        let tried = open(flags).and_then(|db| {
-            db.execute_batch(pragma)?;
-            db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
-            Ok(db)
-        });
-        match tried {
-            Ok(db) => {
-                check(path, &db)?;
-                return Ok(db);
-            }
-            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
-                return Err(sqlite(e));
-            }
-            Err(e) => last = Some(e),
+        let sqlite = |e| Error::sqlite(&self.path, "read", e);
+        let mut statement = self.db.prepare(sql).map_err(sqlite)?;
+        let mut found = statement.query(parameters).map_err(sqlite)?;
+        let (mut rows, mut meter) = (Vec::new(), self.limits.meter());
+        while let Some(next) = found.next().map_err(sqlite)? {
+            meter.count(next).ok_or_else(|| limits::exceeded(&self.path))?;
+            rows.push(row(next).map_err(sqlite)?);
         }
+        Ok(rows)
     }
-    Err(sqlite(last.unwrap_or(rusqlite::Error::InvalidQuery)))
 }
 
-/// That a database is a recording that this build can read.
-/// Whether the file's making was cut short: it is empty, or a database without a version and without anything in it, which
+/// Tells whether the file's making was cut short: it is empty, or a database without a version and without anything in it, which
 /// removing does not lose. Its maker may also still be at it: that takes milliseconds.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
@@ -370,24 +346,6 @@ pub fn is_unfinished(path: &Path) -> bool {
             .and_then(|db| is_empty(&db))
             .unwrap_or(false),
         Err(_) => false,
-    }
-}
-
-pub(crate) fn check(path: &Path, db: &Connection) -> Result<()> {
-    let pragma = |name| {
-        db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
-            .map_err(|e| Error::sqlite(path, "read", e))
-    };
-    let not = |reason: &str| Err(Error::NotARecording { path: path.to_owned(), reason: reason.to_owned() });
-    if pragma("application_id")? != APPLICATION_ID {
-        return not("it is an SQLite database of another program");
-    }
-    match pragma("user_version")? {
-        0 => not("its making was cut short"),
-        found if found > SCHEMA_VERSION => {
-            Err(Error::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
-        }
-        _ => Ok(()),
     }
 }
 

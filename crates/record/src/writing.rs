@@ -1,0 +1,101 @@
+//! Writes to the file, on a thread of its own, so that neither a slow disk nor another process's lock delays a sample.
+//!
+//! Everything that has gathered is one transaction; the sampler hands over four times a second, so that a recorder that is
+//! killed loses less than the last second. While another process holds a lock on the file, a [`Backlog`] keeps what comes.
+
+use crate::backlog::{Backlog, TooMuch};
+use crate::ops::Op;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use unbloat_store::{Error, Result, Writer};
+
+/// Hand-overs that may wait for a slow disk before the sampler waits too (and counts what it misses).
+const QUEUE: usize = 64;
+
+/// How long one attempt waits for a lock: the queue must not fill up meanwhile.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long the end of a recording waits for a lock.
+const LAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The end that takes what is to be written.
+#[derive(Debug)]
+pub(crate) struct Out {
+    queue: Option<SyncSender<Vec<Op>>>,
+    thread: Option<JoinHandle<(Writer, Result<()>)>>,
+}
+
+impl Out {
+    /// Starts the thread.
+    pub(crate) fn start(mut writer: Writer, max_bytes: u64) -> std::io::Result<Self> {
+        let (queue, ops) = sync_channel(QUEUE);
+        let thread = std::thread::Builder::new().name("writer".into()).spawn(move || {
+            let written = write(&mut writer, &ops, max_bytes);
+            (writer, written)
+        })?;
+        Ok(Out { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Hands over. `false`: the writer has failed; [`Out::end`] says why.
+    pub(crate) fn send(&self, ops: Vec<Op>) -> bool {
+        ops.is_empty() || self.queue.as_ref().is_some_and(|queue| queue.send(ops).is_ok())
+    }
+
+    /// Waits until everything is written; gives the file back.
+    pub(crate) fn end(mut self) -> Option<(Writer, Result<()>)> {
+        drop(self.queue.take());
+        self.thread.take()?.join().ok()
+    }
+}
+
+fn write(writer: &mut Writer, ops: &Receiver<Vec<Op>>, max_bytes: u64) -> Result<()> {
+    writer.wait_for_locks(PATIENCE)?;
+    let mut backlog = Backlog::default();
+    // While something waits, another attempt is made now and then, also when nothing new comes.
+    while gather(ops, &mut backlog, writer)? {
+        attempt(writer, &mut backlog, max_bytes)?;
+    }
+    writer.wait_for_locks(LAST_PATIENCE)?;
+    let deadline = Instant::now() + LAST_PATIENCE;
+    while !backlog.is_empty() && Instant::now() < deadline {
+        attempt(writer, &mut backlog, max_bytes)?;
+    }
+    if backlog.is_empty() { Ok(()) } else { Err(Error::Locked { path: writer.path().to_owned() }) }
+}
+
+/// Takes what has come; `false` when nothing will come any more.
+fn gather(ops: &Receiver<Vec<Op>>, backlog: &mut Backlog, writer: &Writer) -> Result<bool> {
+    let first = if backlog.is_empty() {
+        ops.recv().map_err(|_| RecvTimeoutError::Disconnected)
+    } else {
+        ops.recv_timeout(PATIENCE)
+    };
+    let came = match first {
+        Ok(first) => first.into_iter().chain(ops.try_iter().flatten()).collect(),
+        Err(RecvTimeoutError::Timeout) => Vec::new(),
+        Err(RecvTimeoutError::Disconnected) => return Ok(false),
+    };
+    let full = |TooMuch| Error::Locked { path: writer.path().to_owned() };
+    backlog.add(came).map_err(full).map(|()| true)
+}
+
+/// Writes the backlog, unless the file is locked: then it stays.
+fn attempt(writer: &mut Writer, backlog: &mut Backlog, max_bytes: u64) -> Result<()> {
+    match writer.batch(|batch| backlog.iter().try_for_each(|op| op.write(batch))) {
+        Ok(()) => {}
+        Err(Error::Locked { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let dropped = backlog.clear();
+    if dropped > 0 {
+        let gap = format!(
+            "another process held a lock on this file: {dropped} rows of readings before this are missing"
+        );
+        let _ = backlog.add(vec![Op::Mark(writer.elapsed_ns(), gap)]);
+    }
+    match writer.keep_below(max_bytes) {
+        Ok(()) | Err(Error::Locked { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
