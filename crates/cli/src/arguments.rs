@@ -51,6 +51,17 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     if time.is_zero() { Err("it cannot be zero. Write for example 100ms".into()) } else { Ok(time) }
 }
 
+/// The same between two looks at a process: long enough to leave it in peace, and not longer than a day.
+pub(crate) fn pause(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    const LONGEST: Duration = Duration::from_secs(86_400);
+    let time = duration(text)?;
+    match (SHORTEST..=LONGEST).contains(&time) {
+        true => Ok(time),
+        false => Err("it is a time from 100ms to 1day. Write for example 5s".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -68,6 +79,11 @@ mod tests {
         assert_eq!(interval("250ms").unwrap(), Duration::from_millis(250));
         assert_eq!(interval("0.5").unwrap(), Duration::from_millis(500));
         assert_eq!(duration("0s").unwrap(), Duration::ZERO);
+        assert_eq!(pause("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(pause("5s"), Ok(Duration::from_secs(5)));
+        for wrong in ["0", "-1", "nan", "inf", "1e9", "x", "", "2days", "1ms"] {
+            assert!(pause(wrong).is_err(), "{wrong}");
+        }
         assert!(interval("0s").is_err() && interval("soon").is_err());
         assert!(duration("1e19").is_err() && duration("500years").is_err() && duration("7days").is_ok());
     }

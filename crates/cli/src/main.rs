@@ -7,6 +7,7 @@ mod arguments;
 mod clock;
 mod commands;
 mod exit;
+mod follow;
 mod in_place;
 mod interrupt;
 mod targets;

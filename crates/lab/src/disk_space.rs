@@ -1,4 +1,4 @@
-//! Whether the disk has room for an experiment, asked before it begins: a full disk would end it hours later.
+//! Checks, before an experiment begins, that the disk has room for it: a full disk would end it hours later.
 
 use crate::plan::Plan;
 use std::path::{Path, PathBuf};

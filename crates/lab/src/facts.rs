@@ -1,4 +1,4 @@
-//! Where the runs of an experiment come from: the machine, the build and the software, and whether they stayed the same.
+//! Facts about the origin of an experiment's runs: the machine, the build and the software, and changes in between.
 
 use crate::file::Stored;
 use crate::result::RunResult;

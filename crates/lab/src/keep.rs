@@ -1,4 +1,4 @@
-//! What the harness starts, and that nothing of it stays, whatever becomes of the harness.
+//! Supervises everything that the harness starts, and kills it all if the harness dies.
 //!
 //! Between the harness and a server or a load stands `unbloat keep`, a process of one thread, because a
 //! [`Keeper`] must be started by one. It shares a socket with the harness, as its stdin:
@@ -87,7 +87,7 @@ impl Kept {
         self.ended
     }
 
-    /// Whether everything that came of the command has ended.
+    /// Returns whether everything that came of the command has ended.
     pub fn is_gone(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }

@@ -1,4 +1,4 @@
-//! What a run is measured by: one positive number per run and metric, each metric a row of one table.
+//! The metrics of a run: one positive number per run and metric, each metric a row of one table.
 
 use serde::{Deserialize, Serialize};
 
@@ -143,7 +143,7 @@ impl Metric {
         self.descriptor().unit
     }
 
-    /// Whether less is better.
+    /// Returns whether less is better.
     #[must_use]
     pub const fn less_is_better(self) -> bool {
         match self.descriptor().better {

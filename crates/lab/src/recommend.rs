@@ -40,7 +40,7 @@ pub enum Recommendation {
 }
 
 impl Recommendation {
-    /// Whether more runs would not change it: a variant is to be used, or none can win any more.
+    /// Returns whether more runs would not change it: a variant is to be used, or none can win any more.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         match self {
@@ -121,7 +121,7 @@ pub fn recommend(analysis: &Analysis, max_blocks: usize) -> Recommendation {
     Recommendation::Keep { detectable: aa.and_then(|aa| aa.minimum_detectable_ratio), smaller, open }
 }
 
-/// Whether the bounds of what is to be small reach below the margin. Without bounds there are too few blocks to say.
+/// Returns whether the bounds of what is to be small reach below the margin. Without bounds there are too few blocks to say.
 fn might_be_better(analysis: &Analysis, variant: usize) -> bool {
     let (variant, metric) = (&analysis.variants[variant], analysis.settings.rule.minimize);
     let Some(gain) = variant.metrics.get(&metric) else { return false };

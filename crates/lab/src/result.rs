@@ -1,4 +1,4 @@
-//! What one run yielded, and whether it counts.
+//! The result of one run, and the reasons why it may not count.
 
 use crate::metric::Metric;
 use crate::pressure::PerResource;
@@ -59,7 +59,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Whether it counts, and is a run of the variant with this index.
+    /// Returns whether it counts, and is a run of the variant with this index.
     #[must_use]
     pub fn counts_for(&self, variant: usize) -> bool {
         self.excluded.is_none() && self.slot.variant == variant
@@ -95,7 +95,7 @@ pub fn repeated(results: &[RunResult]) -> usize {
 }
 
 impl RunResult {
-    /// Whether it was disturbed, and a later run stands in its place.
+    /// Returns whether it was disturbed, and a later run stands in its place.
     #[must_use]
     pub fn is_replaced(&self, results: &[RunResult]) -> bool {
         matches!(self.excluded, Some(Exclusion::Disturbed(_)))

@@ -295,7 +295,7 @@ impl Target for Running {
         Err(self.not_ready(format!("line {piece:?}"), within))
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     ///
     /// # Errors
     /// It has ended.
@@ -369,7 +369,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Whether an `http://` URL answers with a status below 500. One request of HTTP/1.0 needs no library.
+/// Returns whether an `http://` URL answers with a status below 500. One request of HTTP/1.0 needs no library.
 fn answers(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

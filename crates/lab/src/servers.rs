@@ -195,7 +195,7 @@ impl ServerExecutor<'_> {
         })
     }
 
-    /// Whether others used more of the machine than the plan allows, or tasks waited far longer than usual.
+    /// Returns whether others used more of the machine than the plan allows, or tasks waited far longer than usual.
     fn disturbed(&self, used: Shares, order: &Order) -> Option<Exclusion> {
         let allowed = self.plan.design.max_other_cpu;
         if let Some(others) = used.others.filter(|others| *others > allowed) {

@@ -1,4 +1,4 @@
-//! What to be careful about: what an analysis alone does not tell, or only to those who look closely.
+//! Cautions about an analysis that its figures alone do not tell, or only to those who look closely.
 
 use crate::analysis::{Analysis, Settings, VariantAnalysis};
 use crate::result::{RunResult, most_harness_cpu};

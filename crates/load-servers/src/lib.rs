@@ -4,6 +4,12 @@
 //! measure the generator against (the binary `cable-server`); with a [`cable::Mischief`] it drops, doubles, delays,
 //! mangles and dies, and keeps exact count of it. [`http`] is a web server with pages that are slow, wrong or behind a login.
 //! [`tls`] puts TLS in front of either.
+//!
+//! | module | server |
+//! |---|---|
+//! | [`cable`] | WebSockets, well-behaved or not |
+//! | [`http`] | pages that are slow, wrong or behind a login |
+//! | [`tls`] | TLS in front of either |
 
 pub mod cable;
 pub mod http;

@@ -1,4 +1,4 @@
-//! What went wrong in a run, counted by class, with one example of each in words.
+//! Faults of a run, counted by class, with one example of each in words.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -53,7 +53,7 @@ impl Faults {
         }
     }
 
-    /// Whether nothing went wrong.
+    /// Returns whether nothing went wrong.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }

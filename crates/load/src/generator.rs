@@ -32,7 +32,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Whether it was itself the limit.
+    /// Returns whether it was itself the limit.
     pub(crate) fn is_saturated(&self) -> bool {
         self.cpu_share > SATURATED && self.cpu_s > JUDGED_S
     }

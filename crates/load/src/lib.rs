@@ -1,7 +1,23 @@
 //! Load drivers: Action Cable broadcast, HTTP, Sidekiq jobs; schedules; latency histograms.
 //!
-//! Each driver takes a plan, runs it in the calling thread and returns an outcome with distributions, counts and the
-//! generator's own account: [`cable`], [`http`], [`jobs`]. None of them prints; a [`Progress`] follows them.
+//! Each driver takes its options, runs in the calling thread and returns figures with distributions, counts and the generator's own
+//! account. None of them prints; a [`Progress`] follows them.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`cable`] | the driver of broadcasts over WebSockets |
+//! | [`http`] | the driver of requests |
+//! | [`jobs`] | the driver of Sidekiq jobs |
+//! | `document` | the result as `unbloat bench --json` has it, to be written and read back |
+//! | `options` | the refusal of options |
+//! | `schedule` | the intended times of an open loop |
+//! | `clock` | one clock for all times of a run |
+//! | `latency` | distributions of times |
+//! | `fault` | what went wrong, by class |
+//! | `generator` | the generator's own account |
+//! | `progress` | reports while a driver runs |
+//! | `net` | addresses, TLS, the limit of open files |
+//! | [`ws`] | WebSocket frames and upgrades |
 
 pub mod cable;
 mod clock;

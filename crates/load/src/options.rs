@@ -1,4 +1,4 @@
-//! What the plans of all drivers have in common: they are refused, with a reason, before anything is sent.
+//! The refusal of options that cannot be carried out, before anything is sent.
 
 /// Why a plan cannot be carried out.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What a driver tells while it runs.
+//! Progress reports of a driver while it runs.
 
 use crate::latency::Summary;
 
@@ -10,7 +10,7 @@ pub trait Progress {
     /// How far the current part is; called a few times a second.
     fn live(&mut self, _live: &Live) {}
 
-    /// Whether the user wants the run to end. It then ends soon, and with what it has.
+    /// Returns whether the user wants the run to end. It then ends soon, and with what it has.
     fn interrupted(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! When to send: the intended times of an open loop, fixed before the run and whatever the server does.
+//! The intended times of an open loop, fixed before the run and whatever the server does.
 
 use crate::options::OptionsError;
 use rand::RngExt as _;

@@ -1,9 +1,9 @@
 //! `unbloat trim`: freed memory of running processes goes back to the system.
 
+use crate::arguments::duration;
 use crate::exit::{self, Exit};
 use crate::targets::Targets;
 use crate::terminal;
-use anyhow::Context as _;
 use std::io::Write as _;
 use std::time::Duration;
 use unbloat_heap::trim::{Options, Outcome, Trim, trim};
@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// Print one JSON document (docs/reference/trim.schema.json).
     #[arg(long)]
     json: bool,
-    /// How long to look for a safe moment in each process, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    /// How long to look for a safe moment in each process.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     timeout: Duration,
     /// Vouch for what is otherwise refused: PID 1 of the host, and processes under a seccomp filter that is not known.
     #[arg(long)]
@@ -86,9 +86,4 @@ fn report_refusals(args: &Args, trims: &[Trim]) {
         let reason = trim.reason.as_deref().unwrap_or_default();
         exit::report(&anyhow::anyhow!("{} ({}) {what}: {reason}", trim.pid, trim.command));
     }
-}
-
-fn seconds(text: &str) -> anyhow::Result<Duration> {
-    let seconds: f64 = text.parse().context("not a number of seconds")?;
-    Duration::try_from_secs_f64(seconds).context("seconds must be 0 or more")
 }

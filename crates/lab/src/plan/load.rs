@@ -143,7 +143,7 @@ impl Load {
         }
     }
 
-    /// Whether the plan sets the pace apart from the driver's options.
+    /// Returns whether the plan sets the pace apart from the driver's options.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.bench().and_then(|(_, bench)| bench.rate)

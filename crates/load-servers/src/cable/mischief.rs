@@ -1,4 +1,4 @@
-//! What a server can do wrong, and the exact count of what it did.
+//! Faults that a server can be told to make, with an exact count of them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Every(pub Option<u64>);
 
 impl Every {
-    /// Whether it happens to the thing with this number (from 1).
+    /// Returns whether it happens to the thing with this number (from 1).
     pub(super) fn hits(self, number: u64) -> bool {
         self.0.is_some_and(|every| every > 0 && number.is_multiple_of(every))
     }

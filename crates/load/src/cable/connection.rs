@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// Whether it is subscribed.
+    /// Returns whether it is subscribed.
     pub(super) fn is_subscribed(&self) -> bool {
         matches!(self.stage, Stage::Subscribed)
     }

@@ -1,4 +1,4 @@
-//! What a broadcast run found.
+//! The figures of a broadcast run, and why they may not be trusted.
 
 use super::tally::Counts;
 use crate::fault::{Fault, Faults};

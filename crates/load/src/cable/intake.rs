@@ -1,4 +1,4 @@
-//! What arrives on a connection: bytes, of them frames, of them messages, and what each of those asks for.
+//! Takes in what arrives on a connection: bytes, of them frames, of them messages, and acts on each.
 //!
 //! All connections read through one buffer, and frames are taken apart where they lie in it. A connection keeps only what is
 //! not complete yet.

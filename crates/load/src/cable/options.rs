@@ -1,4 +1,4 @@
-//! What a broadcast run is asked to do.
+//! The options of a broadcast run.
 
 use crate::net::tls::Trust;
 use crate::options::OptionsError;

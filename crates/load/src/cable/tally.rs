@@ -23,7 +23,7 @@ impl Members {
         self.words[word] |= bit;
     }
 
-    /// Whether it was in.
+    /// Returns whether it was in.
     pub(crate) fn remove(&mut self, id: usize) -> bool {
         let Some(word) = self.words.get_mut(id / 64) else { return false };
         let bit = 1 << (id % 64);
@@ -166,7 +166,7 @@ impl Tally {
         self.messages.len() as u32
     }
 
-    /// Whether this connection sent this broadcast.
+    /// Returns whether this connection sent this broadcast.
     pub(crate) fn is_sender(&self, sequence: u32, id: usize) -> bool {
         self.messages.get(sequence as usize).is_some_and(|message| message.sender as usize == id)
     }
@@ -281,7 +281,7 @@ impl Tally {
         self.open
     }
 
-    /// Whether nothing is awaited any more.
+    /// Returns whether nothing is awaited any more.
     pub(crate) fn is_settled(&self) -> bool {
         self.open == 0 && self.awaited_acks == 0
     }

@@ -111,7 +111,7 @@ impl Waiting {
         span_ns > SLACK_NS
     }
 
-    /// Whether an event is the timer's; takes its expiration off, which is no news.
+    /// Returns whether an event is the timer's; takes its expiration off, which is no news.
     pub(super) fn is_timer(&self, token: Token) -> bool {
         if token == TIMER {
             let _ = self.timer.wait();

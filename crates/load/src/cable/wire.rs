@@ -70,7 +70,7 @@ impl Wire {
         })
     }
 
-    /// Whether the server speaks first.
+    /// Returns whether the server speaks first.
     pub(crate) fn awaits_welcome(&self) -> bool {
         matches!(self.protocol, Protocol::ActionCable | Protocol::ActionCableExt)
     }
@@ -111,12 +111,12 @@ impl Wire {
         self.marker.sequence_of(text)
     }
 
-    /// Whether a message with an id, received by its sender, is the acknowledgement.
+    /// Returns whether a message with an id, received by its sender, is the acknowledgement.
     pub(crate) fn is_ack(&self, text: &[u8]) -> bool {
         self.ack.as_ref().is_some_and(|ack| ack.find(text).is_some())
     }
 
-    /// Whether acknowledgements are expected.
+    /// Returns whether acknowledgements are expected.
     pub(crate) fn acknowledges(&self) -> bool {
         self.ack.is_some()
     }

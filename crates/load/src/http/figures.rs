@@ -1,4 +1,4 @@
-//! What an HTTP run found.
+//! The figures of an HTTP run, and why they may not be trusted.
 
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;

@@ -1,4 +1,4 @@
-//! What an HTTP run is asked to do.
+//! The options of an HTTP run.
 
 use super::routes::Routes;
 use crate::net::tls::Trust;
@@ -36,7 +36,7 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Whether it is of no length.
+    /// Returns whether it is of no length.
     pub fn is_nothing(self) -> bool {
         matches!(self, Self::Requests(0) | Self::Time(Duration::ZERO))
     }

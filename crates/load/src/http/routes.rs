@@ -1,4 +1,4 @@
-//! What to ask for: routes with weights, read from a TOML file or made from URLs.
+//! Routes with weights, read from a TOML file or made from URLs.
 //!
 //! The format is documented in `docs/guide/bench.md`. Texts may hold `{{name}}`, replaced for each request by a value of the
 //! variable of that name.

@@ -214,7 +214,7 @@ fn failure(error: &(dyn std::error::Error + 'static), connecting: bool) -> Failu
     Failure { class, words }
 }
 
-/// Whether an I/O error is one of TLS: it comes wrapped in another one, which its `source()` does not show.
+/// Returns whether an I/O error is one of TLS: it comes wrapped in another one, which its `source()` does not show.
 fn wraps_tls(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| {
         inner.is::<rustls::Error>() || inner.downcast_ref::<io::Error>().is_some_and(wraps_tls)

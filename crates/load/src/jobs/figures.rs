@@ -1,4 +1,4 @@
-//! What a run of jobs found.
+//! The figures of a run of jobs, and why they may not be trusted.
 
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;

@@ -1,4 +1,4 @@
-//! What a run of jobs is asked to do.
+//! The options of a run of jobs.
 
 use crate::options::OptionsError;
 use crate::schedule::OpenLoop;

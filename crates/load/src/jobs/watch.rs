@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Whether all that was pushed has ended.
+    /// Returns whether all that was pushed has ended.
     pub(super) fn is_done(&self) -> bool {
         self.ended == self.pushed
     }

@@ -78,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// Whether a read that fills less than its buffer has emptied the socket. True of a plain stream: the next data raises a
+    /// Returns whether a read that fills less than its buffer has emptied the socket. True of a plain stream: the next data raises a
     /// new event (epoll(7)), so the read that would return EAGAIN is saved.
     pub(crate) fn short_read_is_last(&self) -> bool {
         matches!(self, Self::Plain(_))

@@ -1,4 +1,4 @@
-//! Which certificates are believed.
+//! TLS, and the certificates that are believed.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};

@@ -1,11 +1,11 @@
-//! Showing how far a run is: a bar with the current percentiles on a terminal, plain lines elsewhere; and Ctrl-C.
+//! Shows how far a run is: a bar with the current percentiles on a terminal, plain lines elsewhere; and listens for Ctrl-C.
 
+use crate::follow::Show;
 use crate::interrupt::interruptible;
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::fmt::Display;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,47 +17,38 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Follows a run on stderr.
 pub(super) struct Follower {
     show: Show,
+    phase: String,
+    /// When the last line was written.
+    last: Instant,
     stop: Arc<AtomicBool>,
 }
 
-enum Show {
-    Nothing,
-    Bar(ProgressBar),
-    Lines { phase: String, last: Instant },
-}
+/// The bar, with the current percentiles behind it.
+const BAR: &str = "{prefix} {wide_bar:.cyan/blue} {pos}/{len} {elapsed} ({eta} left) {msg}";
 
 impl Follower {
     /// Begins to follow, and to listen for Ctrl-C.
     pub(super) fn start(quiet: bool) -> anyhow::Result<Self> {
-        let show = if quiet {
-            Show::Nothing
-        } else if std::io::stderr().is_terminal() {
-            Show::Bar(ProgressBar::no_length().with_style(style()))
-        } else {
-            Show::Lines { phase: String::new(), last: Instant::now() }
-        };
-        Ok(Self { show, stop: interruptible()? })
+        let (show, phase) = (Show::new(quiet, BAR), String::new());
+        Ok(Self { show, phase, last: Instant::now(), stop: interruptible()? })
     }
 
-    /// What writes the result while this follows.
+    /// The printer of the result while this follows.
     pub(super) fn printer(&self) -> Printer {
-        let bar = if let Show::Bar(bar) = &self.show { Some(bar.clone()) } else { None };
-        Printer { bar, failed: RefCell::new(None) }
+        Printer { show: self.show.clone(), failed: RefCell::new(None) }
     }
 }
 
 /// Clears the bar.
 impl Drop for Follower {
     fn drop(&mut self) {
-        if let Show::Bar(bar) = &self.show {
-            bar.finish_and_clear();
-        }
+        self.show.finish();
     }
 }
 
 /// Writes the result to stdout, with the bar kept out of its way.
 pub(super) struct Printer {
-    bar: Option<ProgressBar>,
+    show: Show,
     /// The first write that failed: told when the run is over, because the run itself need not suffer from it.
     failed: RefCell<Option<std::io::Error>>,
 }
@@ -71,55 +62,48 @@ impl Printer {
     /// Writes a text.
     pub(super) fn text(&self, text: impl Display) {
         let write = || write!(std::io::stdout(), "{text}");
-        let written = self.bar.as_ref().map_or_else(write, |bar| bar.suspend(write));
+        let written = self.show.suspend(write);
         if let Err(error) = written {
             self.failed.borrow_mut().get_or_insert(error);
         }
     }
 
-    /// Whether all could be written.
+    /// Returns whether all could be written.
     pub(super) fn check(self) -> anyhow::Result<()> {
         self.failed.into_inner().map_or(Ok(()), |error| Err(error).context("cannot write the result"))
     }
 }
 
-/// NO_COLOR is respected by the console crate, which indicatif draws with.
-fn style() -> ProgressStyle {
-    let template = "{prefix} {wide_bar:.cyan/blue} {pos}/{len} {elapsed} (rest {eta}) {msg}";
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
 impl Progress for Follower {
     fn phase(&mut self, name: &str) {
-        match &mut self.show {
+        match &self.show {
             Show::Nothing => {}
             Show::Bar(bar) => {
                 bar.reset();
                 bar.set_prefix(name.to_owned());
                 bar.set_message("");
             }
-            Show::Lines { phase, last } => {
-                *phase = name.to_owned();
-                *last = Instant::now();
-                drop(writeln!(std::io::stderr(), "{name}"));
+            Show::Lines => {
+                name.clone_into(&mut self.phase);
+                self.last = Instant::now();
+                self.show.say(name);
             }
         }
     }
 
     fn live(&mut self, live: &Live) {
-        let figures = figures(live);
-        match &mut self.show {
+        match &self.show {
             Show::Nothing => {}
             Show::Bar(bar) => {
                 bar.set_length(live.total);
                 bar.set_position(live.done);
-                bar.set_message(figures);
+                bar.set_message(figures(live));
             }
-            Show::Lines { phase, last } if last.elapsed() >= LINE_EVERY => {
-                *last = Instant::now();
-                drop(writeln!(std::io::stderr(), "{phase}: {}/{} {figures}", live.done, live.total));
+            Show::Lines if self.last.elapsed() >= LINE_EVERY => {
+                self.last = Instant::now();
+                self.show.say(&format!("{}: {}/{} {}", self.phase, live.done, live.total, figures(live)));
             }
-            Show::Lines { .. } => {}
+            Show::Lines => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod watch;
 
+use crate::arguments::pause;
 use crate::exit::{self, Exit};
 use crate::targets::Targets;
 use crate::terminal;
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     html: Option<PathBuf>,
     /// Look again and again, and show what changes.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = pause)]
     watch: Option<Duration>,
     /// Stop each process while its Ruby heap, and then while each heap of malloc's, is read; says for how long.
     #[arg(long)]
@@ -97,26 +98,4 @@ fn write_page(file: &Path, inspection: &Inspection, quiet: bool) -> anyhow::Resu
 /// The time now: `2026-11-21 10:05:38 UTC`.
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace('T', " ").replace('Z', " UTC")
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    const SHORTEST: f64 = 0.1;
-    const LONGEST: f64 = 86_400.0;
-    match text.parse::<f64>() {
-        Ok(seconds) if (SHORTEST..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("a number of seconds from {SHORTEST} to {LONGEST} is wanted")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_is_a_sensible_number_of_seconds() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for wrong in ["0", "-1", "nan", "inf", "1e9", "x", ""] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
-    }
 }

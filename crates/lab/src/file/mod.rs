@@ -3,19 +3,21 @@
 //! A run is in the file from its start on; without an outcome it was cut short and does not count. So an experiment can
 //! be killed at any moment, and what is in the file with an outcome is whole.
 
+mod stored;
+
+pub use stored::Stored;
+
 use crate::calibration::Calibration;
 use crate::driver::LoadStep;
 use crate::machine;
-use crate::metric::Metric;
 use crate::plan::{Plan, PlanError};
 use crate::pressure::Resource;
-use crate::result::{Exclusion, RunResult};
+use crate::result::RunResult;
 use crate::schedule::Slot;
 use crate::variant::Variant;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unbloat_recording::provenance::current;
 use unbloat_recording::{Key, Kind, Metric as Row, RunId, VariantId};
 use unbloat_store::reader::is_unfinished;
 use unbloat_store::{Reader, Writer, begin};
@@ -28,7 +30,7 @@ const REPEAT: &str = Key::Repeat.name();
 const CALIBRATION: &str = Key::Calibration.name();
 const PROOF: &str = Key::Proof.name();
 
-/// Names of figures in the table `metric`, beside those of [`Metric::name`].
+/// Names of figures in the table `metric`, beside those of [`Metric::name`](crate::metric::Metric::name).
 const HARNESS_CPU: &str = "harness_cpu";
 const OTHER_CPU: &str = "other_cpu";
 const STEP_P95: &str = "step_p95";
@@ -74,26 +76,6 @@ pub enum FileError {
 }
 
 type Result<T> = std::result::Result<T, FileError>;
-
-/// An experiment as it lies in its file.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
-    /// Its plan.
-    pub plan: Plan,
-    /// Its variants as they were on the machine that made the runs, the control first.
-    pub variants: Vec<Variant>,
-    /// Runs that have ended, in the order they were made, with their ids in the file.
-    pub runs: Vec<(RunId, RunResult)>,
-    /// How often the data are looked at; see [`crate::analysis::Settings::looks`].
-    pub looks: usize,
-    /// The open loop that all runs have; `None` where there is none, or none is found yet.
-    pub calibration: Option<Calibration>,
-    /// Facts about the machine and the programs when the experiment began, by name.
-    pub environment: Vec<(String, String)>,
-    /// Facts about the machine, this program and the server's software at each run, by name. Files of earlier versions have
-    /// none.
-    pub run_facts: BTreeMap<RunId, BTreeMap<String, String>>,
-}
 
 /// An experiment's file, open for writing.
 #[derive(Debug)]
@@ -272,81 +254,6 @@ impl ExperimentFile {
     }
 }
 
-impl Stored {
-    /// What the runs yielded.
-    #[must_use]
-    pub fn results(&self) -> Vec<RunResult> {
-        self.runs.iter().map(|(_, result)| result.clone()).collect()
-    }
-
-    /// Reads an experiment.
-    ///
-    /// # Errors
-    /// The file is not one.
-    pub fn read(path: &Path) -> Result<Self> {
-        let reader = Reader::open(path)?;
-        if reader.header().kind != Kind::Experiment {
-            return Err(FileError::NotAnExperiment { path: shown(path) });
-        }
-        let text = plan_text(&reader)?;
-        let plan = Plan::parse(&text).map_err(|source| FileError::Plan { path: shown(path), source })?;
-        let known = reader.variants()?;
-        let variants = known.iter().map(|row| serde_json::from_str(&row.settings)).collect();
-        let variants: Vec<Variant> = match variants {
-            Ok(variants) if !known.is_empty() => variants,
-            _ => plan.variants().map_err(|source| FileError::Plan { path: shown(path), source })?,
-        };
-        let index = |id: Option<VariantId>| known.iter().position(|row| Some(row.id) == id);
-        let rows = reader.metrics()?;
-        let steps: BTreeMap<_, _> = reader.steps()?.into_iter().map(|step| (step.id, step.name)).collect();
-        let (mut runs, mut run_facts) = (Vec::new(), BTreeMap::new());
-        for run in reader.runs()? {
-            let facts = facts(&reader, Some(run.id))?;
-            let fact = |name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
-            // A run that was cut short has none.
-            let Some(outcome) = run.outcome else { continue };
-            let (Some(variant), Some(block)) = (index(run.variant), run.block) else { continue };
-            let number = |name: &str| fact(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-            let figures: Vec<&Row> = rows.iter().filter(|row| row.run == Some(run.id)).collect();
-            let figure = |name: &str| figures.iter().find(|row| row.name == name).map(|row| row.value);
-            let result = RunResult {
-                slot: Slot { block: usize::try_from(block).unwrap_or(0), variant, replica: number(REPLICA) },
-                repeat: number(REPEAT),
-                wall_s: figure(WALL).unwrap_or_default(),
-                metrics: Metric::ALL.into_iter().filter_map(|m| Some((m, figure(m.name())?))).collect(),
-                steps: figures
-                    .iter()
-                    .filter_map(|row| Some((steps.get(&row.step?)?.parse().ok()?, row.value)))
-                    .collect(),
-                proof: facts.iter().filter(|(n, _)| n == PROOF).map(|(_, value)| value.clone()).collect(),
-                harness_cpu: figure(HARNESS_CPU).unwrap_or_default(),
-                other_cpu: figure(OTHER_CPU),
-                stalled: Resource::ALL.map(|resource| figure(resource.figure())),
-                excluded: (outcome != "done").then(|| {
-                    serde_json::from_str(&outcome).unwrap_or(Exclusion::LoadFailed(outcome.clone()))
-                }),
-            };
-            runs.push((run.id, result));
-            let own =
-                facts.into_iter().filter(|(name, _)| ![REPLICA, REPEAT, PROOF].contains(&name.as_str()));
-            run_facts.insert(run.id, own.collect());
-        }
-        let facts = facts(&reader, None)?;
-        let looks =
-            facts.iter().filter(|(name, _)| name == LOOKS).filter_map(|(_, value)| value.parse().ok()).max();
-        let calibration = facts.iter().find(|(name, _)| name == CALIBRATION);
-        let calibration = calibration.and_then(|(_, text)| serde_json::from_str(text).ok());
-        let own = [PLAN, LOOKS, CALIBRATION];
-        let environment = facts.into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
-        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), calibration, environment, run_facts })
-    }
-}
-
-/// Facts under today's names: runs of an earlier version count beside those of this one.
-fn facts(reader: &Reader, run: Option<RunId>) -> Result<Vec<(String, String)>> {
-    Ok(reader.provenance(run)?.into_iter().map(|(name, value)| current(name, value)).collect())
-}
-
 /// How long another process may take to make a file.
 const MAKING: Duration = Duration::from_secs(2);
 
@@ -368,7 +275,7 @@ fn discard_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
+/// Returns whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
 fn holds_a_plan(path: &Path) -> Result<bool> {
     let reader = Reader::open(path)?;
     if reader.header().kind != Kind::Experiment {
@@ -419,6 +326,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::analysis::tests::runs;
+    use crate::result::Exclusion;
 
     const PLAN: &str = r#"
 title = "two"
