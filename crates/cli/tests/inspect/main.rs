@@ -236,6 +236,17 @@ fn a_ruby_with_another_allocator_is_accounted_for_to_the_byte() {
         assert_eq!(process["allocator"]["name"], name);
         assert_eq!(process["unattributed_bytes"], 0, "{name}: {process}");
         assert!(process["ruby"]["live_slots"].as_u64() > Some(1500), "{name}");
+        if name == "jemalloc" {
+            assert!(process["bloat_bytes"].as_u64().is_some(), "{process}");
+            assert!(!process["allocator"]["bins"].as_array().unwrap().is_empty(), "{process}");
+            // Who owns which block.
+            let owned = process["ruby"]["malloc_owned"].as_array().unwrap();
+            let strings =
+                owned.iter().find(|owner| owner["type"] == "String").map(|owner| bytes(&owner["bytes"]));
+            assert!(strings > Some(100_000), "{owned:?}");
+        } else {
+            assert!(process["bloat_bytes"].is_null(), "{process}");
+        }
     }
 }
 

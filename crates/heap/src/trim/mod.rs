@@ -275,7 +275,9 @@ mod x86_64 {
                 trim.borrowed = Some(borrowed.borrowed);
                 trim.thread = Some((borrowed.thread, borrowed.wait));
                 trim.retries = borrowed.retries;
-                let reason = trim.reason.take().or_else(|| unpredicted(trim.allocator));
+                let predicted = trim.predicted_bytes.is_some();
+                let reason =
+                    trim.reason.take().or_else(|| unpredicted(trim.allocator).filter(|_| !predicted));
                 Ok(match borrowed.returned {
                     Returned::Back => trim.done(Outcome::Trimmed, reason),
                     Returned::LeftAlone(why) => trim.done(Outcome::LeftAlone, why.to_string()),
@@ -291,13 +293,10 @@ mod x86_64 {
 
     /// What the call of an allocator reaches, where that was not predicted.
     fn unpredicted(allocator: AllocatorKind) -> Option<String> {
-        if allocator == AllocatorKind::Glibc {
-            return None;
-        }
         let ReleaseMethod::Call(ReleaseCall { reach, .. }) = &allocator.descriptor()?.release else {
             return None;
         };
-        Some(format!("{reach}. What comes back is only predicted for glibc's malloc"))
+        Some(format!("{reach}. What comes back is only predicted for glibc's malloc and jemalloc"))
     }
 }
 

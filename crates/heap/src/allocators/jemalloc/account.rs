@@ -1,4 +1,4 @@
-//! Whose the bytes of each extent are: live, cached, trimmable, stranded, overhead.
+//! The bytes of every extent by use: live, cached, trimmable, stranded, overhead.
 //!
 //! | state | resident bytes are |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! How full the slabs of each size class are: where stranded memory lies.
+//! The occupancy of slabs by size class, which tells where stranded memory lies.
 
 use super::account::{Contents, Knowledge};
 use super::extent::Purpose;

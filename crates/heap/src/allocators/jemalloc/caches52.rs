@@ -25,7 +25,7 @@ pub(super) fn is_cache(ground: &Ground<'_>, address: u64, arena: u64) -> Result<
 /// Reads the cache whose descriptor is at an address.
 pub(super) fn add(caches: &mut Caches, ground: &Ground<'_>, address: u64, arena: Option<u32>) -> Result<()> {
     let Some([small, large]) = ground.reader.words(address + 16)? else { return Ok(()) };
-    let range = |start: u64, bins: usize| start..start + (bins * BIN_BYTES) as u64;
+    let range = |start: u64, bins: usize| start..start.saturating_add((bins * BIN_BYTES) as u64);
     let mut bins = ground.reader.range(&range(small, SMALL_CLASSES))?;
     bins.extend(ground.reader.range(&range(large, LARGE_BINS))?);
     let mut cache = ThreadCache { address, arena, blocks: 0, bytes: 0, largest: None, stack: 0 };

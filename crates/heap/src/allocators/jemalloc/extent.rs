@@ -1,5 +1,4 @@
-//! What jemalloc writes about one extent (`edata_t`; `extent_t` in 5.2): where it is, what it is for, which regions of a
-//! slab are free.
+//! The description of one extent (`edata_t`; `extent_t` in 5.2): its place, its purpose, the free regions of a slab.
 
 use super::layout::{BITMAP_AT, BITMAP_WORDS, EXTENT_BYTES, ExtentLayout};
 use super::reader::word_at;

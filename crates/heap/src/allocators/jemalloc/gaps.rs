@@ -1,4 +1,4 @@
-//! What lies between the extents that were found, where pages are resident: walked again, a few rounds.
+//! The gaps between the extents that were found, where pages are resident: walked again, a few rounds.
 //!
 //! While the walk went, an extent may have been split (its rest has elements now that were not there when their piece was
 //! read) or grown over its neighbor (whose elements are gone). Memory of others lies between extents, too: it has no
@@ -103,15 +103,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Ranges with resident pages of which it could not be settled what they are: from each unsettled place up to the next
-    /// extent, and the extents that were cut while in use.
-    pub fn unsettled_ranges(&self) -> Vec<Range<u64>> {
+    /// Ranges of which it could not be settled what they are: from each unsettled place up to the next extent, without what
+    /// is somebody else's.
+    pub fn unsettled_ranges(&self, others: &[Range<u64>]) -> Vec<Range<u64>> {
         let from = |&Unsettled { address }: &Unsettled| {
             let next = self.extents.partition_point(|placed| placed.extent.end() <= address);
             let area = self.areas.iter().find(|area| area.contains(&address))?;
             let end = self.extents.get(next).map_or(area.end, |placed| placed.extent.base.min(area.end));
             (address < end).then_some(address..end)
         };
-        joined(self.unsettled.iter().filter_map(from).collect())
+        let blocks = self.blocks.iter().map(super::blocks::Block::range);
+        let others = joined(blocks.chain(others.iter().cloned()).collect());
+        let ranges = joined(self.unsettled.iter().filter_map(from).collect());
+        ranges.iter().flat_map(|range| remaining(range, &others).collect::<Vec<_>>()).collect()
     }
 }

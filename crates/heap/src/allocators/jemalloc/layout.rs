@@ -1,4 +1,4 @@
-//! Where the fields of jemalloc's structures lie, by version and build. A new version is a new row.
+//! Places of the fields of jemalloc's structures, by version and build. A new version is a new row.
 //!
 //! `I/` is `include/jemalloc/internal/` of 5.3.0 unless another version is named.
 //!

@@ -5,22 +5,23 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`descriptor`] | how a file that carries it is told, and what gives its memory back |
-//! | [`layout`] | where the fields of its structures lie, by version |
+//! | [`descriptor`] | recognizing a file that carries it, and the call that gives its memory back |
+//! | [`layout`] | places of the fields of its structures, by version |
 //! | [`sizes`] | size classes |
 //! | [`reader`] | small reads that touch resident pages only |
 //! | [`blocks`] | the blocks of metadata |
 //! | [`rtree`] | the radix tree that maps pages to extents |
 //! | [`locate`] | finding a jemalloc by the shape of that tree |
 //! | [`extent`] | the description of one extent |
-//! | [`bases`] | who owns which block of metadata |
+//! | [`bases`] | the owners of the blocks of metadata |
 //! | [`arenas`] | `arenas[]`, and what each arena tells |
 //! | [`caches`] | the thread caches; [`caches52`] those of 5.2, [`tsd`] where arenas keep no rings |
 //! | [`forgotten`] | the caches of threads that a fork left behind |
 //! | [`walk`] | all extents, in order of address; [`gaps`] what changed meanwhile |
-//! | [`slabs`] | what the bytes of a slab are |
-//! | [`account`] | what the bytes of every extent are |
-//! | [`bins`] | how full the slabs of each size class are |
+//! | [`slabs`] | the bytes of a slab by use |
+//! | [`account`] | the bytes of every extent by use |
+//! | [`bins`] | the occupancy of slabs by size class |
+//! | [`counts`] | the same as jemalloc counts them |
 //! | `settings` | the settings in force |
 //! | [`tell`] | telling what was found, block by block |
 //! | [`survey`] | one look at all of it |
@@ -33,6 +34,7 @@ pub mod bins;
 pub mod blocks;
 pub mod caches;
 mod caches52;
+pub mod counts;
 pub mod descriptor;
 pub mod extent;
 pub mod forgotten;

@@ -1,7 +1,7 @@
 //! Small reads of a target's memory that touch resident pages only and tell "cannot be read" from "the process is gone".
 
 use std::ops::Range;
-use unbloat_process::{Error, Memory, PAGE_SIZE, ResidentOnly, Result};
+use unbloat_process::{Error, Memory, PAGE_SIZE, Residency, ResidentOnly, Result};
 
 /// What is read at once of a long range.
 const PIECE_BYTES: u64 = 16 << 10;
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
     /// The process is gone.
     pub fn bytes_now<const N: usize>(&self, address: u64) -> Result<Option<[u8; N]>> {
         let Some(pages) = pages_of(&(address..address.saturating_add(N as u64))) else { return Ok(None) };
-        let residency = self.memory.residency(pages.start, pages.end - pages.start)?;
+        let residency = self.residency(&pages)?;
         if residency.resident_bytes() < pages.end - pages.start {
             return Ok(None);
         }
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
     /// The process is gone.
     pub fn pieces(&self, range: &Range<u64>) -> Result<Vec<Range<u64>>> {
         let Some(pages) = pages_of(range) else { return Ok(Vec::new()) };
-        let residency = self.memory.residency(pages.start, pages.end - pages.start)?;
+        let residency = self.residency(&pages)?;
         let mut pieces = Vec::new();
         for run in residency.resident_runs() {
             let (mut at, end) = (run.start.max(range.start), run.end.min(range.end));
@@ -93,6 +93,15 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(pieces)
+    }
+
+    /// Which of some pages are resident; none where there can be no pages.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn residency(&self, pages: &Range<u64>) -> Result<Residency> {
+        let len = pages.end - pages.start;
+        Ok(readable(self.memory.residency(pages.start, len))?.unwrap_or_default())
     }
 
     /// The bytes of a piece that [`Reader::pieces`] named; empty if it is gone meanwhile.

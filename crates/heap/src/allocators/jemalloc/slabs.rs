@@ -1,4 +1,4 @@
-//! What the bytes of a slab are: in use, cached, free; page by page, because only whole free pages are holes.
+//! The bytes of a slab by use: live, cached, free; page by page, because only whole free pages are holes.
 
 use super::extent::Slab;
 use super::layout::BITMAP_WORDS;

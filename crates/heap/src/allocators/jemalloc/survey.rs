@@ -6,7 +6,8 @@ use super::bases::{self, Base};
 use super::bins::{self, Bins};
 use super::blocks::{Block, Blocks};
 use super::caches::{Caches, Ground, ThreadCache};
-use super::extent::{Purpose, State};
+use super::counts::{Counts, Forgotten};
+use super::extent::Purpose;
 use super::locate::Jemalloc;
 use super::reader::{Reader, pages_of};
 use super::rtree::leaves;
@@ -17,7 +18,7 @@ use crate::model::JemallocSettings;
 use crate::ranges::joined;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use unbloat_process::{Mapping, Maps, Memory, Result, Thread};
+use unbloat_process::{Backing, Mapping, Maps, Memory, Result, Thread};
 
 /// What a look is told beforehand.
 #[derive(Debug, Clone, Copy)]
@@ -39,44 +40,6 @@ pub struct SurveyedArena {
     pub tally: Tally,
     /// Its bytes by what jemalloc counts.
     pub counts: Counts,
-}
-
-/// Bytes as jemalloc counts them, resident or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Extents in use.
-    pub extents: u64,
-    /// Of them, slabs.
-    pub slabs: u64,
-    /// Blocks in use and in caches (`stats.allocated`).
-    pub allocated: u64,
-    /// Of them, in thread caches.
-    pub cached: u64,
-    /// Of them, jemalloc's own (`internal`).
-    pub internal: u64,
-    /// Pages of extents in use (`stats.active`).
-    pub active: u64,
-    /// Freed pages.
-    pub dirty: u64,
-    /// Freed pages that the kernel may take.
-    pub muzzy: u64,
-    /// Address space without pages.
-    pub retained: u64,
-    /// Metadata that was handed out (`base`).
-    pub base: u64,
-    /// Metadata on pages that were ever touched, as jemalloc believes.
-    pub base_resident: u64,
-}
-
-/// The blocks that the caches of threads held which a fork left behind: allocated for ever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Forgotten {
-    /// Threads.
-    pub threads: u64,
-    /// Blocks that are still allocated.
-    pub blocks: u64,
-    /// Their bytes.
-    pub bytes: u64,
 }
 
 /// What a jemalloc was found to hold.
@@ -122,43 +85,18 @@ impl Survey {
         context: Context<'_>,
     ) -> Result<Self> {
         let reader = Reader::new(memory);
-        let mut words = Vec::new();
-        for data in &jemalloc.image.writable {
-            words.extend(reader.nonzero_words(data)?);
-        }
+        let words = words(&reader, jemalloc)?;
         let bases = bases::find(&reader, blocks, &words)?;
         let arenas = Arenas::find(&reader, &words, &bases, blocks, jemalloc.extents)?;
         let ground =
             Ground { reader: &reader, maps: context.maps, blocks, arenas: &arenas, layout: jemalloc.extents };
-        let mut caches = Caches::read(&ground)?;
-        if caches.list.is_empty() && jemalloc.extents.leaf_has_state {
-            caches = tsd::read(&ground, &words)?;
-        }
-        let areas = areas(context.maps);
-        let leaves = leaves(&reader, blocks, jemalloc.rtree, jemalloc.root)?;
-        let mut walk = Walk {
-            jemalloc,
-            reader: &reader,
-            blocks,
-            areas: &areas,
-            extents: Vec::new(),
-            unsettled: Vec::new(),
-            rereadings: 0,
-        };
-        walk.all(&leaves)?;
-        walk.gaps(&leaves, context.claims)?;
-        let unsettled = walk.unsettled_ranges();
-        let (extents, rereadings) = (walk.extents, walk.rereadings);
+        // Before the slabs: what a thread gives back meanwhile is then seen to be free.
+        let caches = caches(&ground, &words)?;
+        let found = Found::walk(jemalloc, &reader, blocks, context)?;
         let metadata = metadata(&bases, blocks);
-        let mut ranges: Vec<_> = extents.iter().map(|placed| placed.extent.range()).collect();
-        ranges.extend(metadata.iter().map(Block::range));
-        ranges.extend(unsettled.iter().cloned());
-        let ranges = joined(ranges);
+        let ranges = found.ranges(&metadata);
         let taken = joined(ranges.iter().chain(context.claims).cloned().collect());
         let forgotten_caches = forgotten::read(&ground, &caches, &taken)?;
-        let sum = |ranges: &mut dyn Iterator<Item = Range<u64>>| -> Result<u64> {
-            ranges.map(|range| resident_within(memory, std::slice::from_ref(&range), &range)).sum()
-        };
         let mut survey = Survey {
             arenas: BTreeMap::new(),
             settings: JemallocSettings::of(&arenas, &caches, context.threads),
@@ -167,12 +105,12 @@ impl Survey {
             caches,
             forgotten: Forgotten::default(),
             forgotten_caches,
-            metadata_bytes: sum(&mut metadata.iter().map(Block::range))?,
-            unsettled_bytes: sum(&mut unsettled.iter().cloned())?,
+            metadata_bytes: resident_bytes(memory, metadata.iter().map(Block::range))?,
+            unsettled_bytes: resident_bytes(memory, found.unsettled.into_iter())?,
             ranges,
-            rereadings,
+            rereadings: found.rereadings,
             pad: jemalloc.pad,
-            extents,
+            extents: found.extents,
         };
         let claimed = claimed(memory, context.claims, &survey.extents)?;
         survey.count(arenas, &bases, &claimed);
@@ -192,20 +130,7 @@ impl Survey {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut total = Counts::default();
-        for arena in self.arenas.values() {
-            let counts = arena.counts;
-            total.extents += counts.extents;
-            total.slabs += counts.slabs;
-            total.allocated += counts.allocated;
-            total.cached += counts.cached;
-            total.internal += counts.internal;
-            total.active += counts.active;
-            total.dirty += counts.dirty;
-            total.muzzy += counts.muzzy;
-            total.retained += counts.retained;
-            total.base += counts.base;
-            total.base_resident += counts.base_resident;
-        }
+        self.arenas.values().for_each(|arena| total += arena.counts);
         total
     }
 
@@ -272,54 +197,61 @@ impl Survey {
     }
 }
 
-impl Counts {
-    /// Adds an extent.
-    fn add(&mut self, placed: &Placed, contents: &Contents, pad: u64) {
-        let extent = &placed.extent;
-        match extent.state {
-            State::Dirty => self.dirty += extent.bytes,
-            State::Muzzy => self.muzzy += extent.bytes,
-            State::Retained => self.retained += extent.bytes,
-            State::Transition | State::Merging => {}
-            State::Active => {
-                self.extents += 1;
-                self.active += extent.bytes;
-            }
-        }
-        match (contents, &extent.purpose) {
-            _ if placed.cut => {}
-            (Contents::Regions(marks), Purpose::Slab(slab)) => {
-                self.slabs += 1;
-                self.allocated += (slab.regions - slab.free_regions()) * slab.region_bytes;
-                self.cached += marks.cached.len() * slab.region_bytes;
-                self.internal += marks.own.len() * slab.region_bytes;
-            }
-            (Contents::Object(holder), _) => {
-                let bytes = extent.usable_bytes(pad);
-                self.allocated += bytes;
-                match holder {
-                    Holder::Cache | Holder::ForgottenCache => self.cached += bytes,
-                    Holder::Itself => self.internal += bytes,
-                    Holder::Program => {}
-                }
-            }
-            _ => {}
-        }
+/// What a walk has found.
+struct Found {
+    extents: Vec<Placed>,
+    unsettled: Vec<Range<u64>>,
+    rereadings: u64,
+}
+
+impl Found {
+    fn walk(jemalloc: &Jemalloc, reader: &Reader<'_>, blocks: &Blocks, context: Context<'_>) -> Result<Self> {
+        let areas = areas(context.maps);
+        let leaves = leaves(reader, blocks, jemalloc.rtree, jemalloc.root)?;
+        let mut walk = Walk {
+            jemalloc,
+            reader,
+            blocks,
+            areas: &areas,
+            extents: Vec::new(),
+            unsettled: Vec::new(),
+            rereadings: 0,
+        };
+        walk.all(&leaves)?;
+        walk.gaps(&leaves, context.claims)?;
+        let unsettled = walk.unsettled_ranges(context.claims);
+        Ok(Found { extents: walk.extents, unsettled, rereadings: walk.rereadings })
+    }
+
+    /// All memory of the heap, sorted and disjoint.
+    fn ranges(&self, metadata: &[Block]) -> Vec<Range<u64>> {
+        let extents = self.extents.iter().map(|placed| placed.extent.range());
+        joined(
+            extents.chain(metadata.iter().map(Block::range)).chain(self.unsettled.iter().cloned()).collect(),
+        )
     }
 }
 
-impl Forgotten {
-    fn add(&mut self, placed: &Placed, contents: &Contents, pad: u64) {
-        let (blocks, bytes) = match (contents, &placed.extent.purpose) {
-            (Contents::Regions(marks), Purpose::Slab(slab)) => {
-                (marks.forgotten.len(), marks.forgotten.len() * slab.region_bytes)
-            }
-            (Contents::Object(Holder::ForgottenCache), _) => (1, placed.extent.usable_bytes(pad)),
-            _ => (0, 0),
-        };
-        self.blocks += blocks;
-        self.bytes += bytes;
+/// The words of the library's data.
+fn words(reader: &Reader<'_>, jemalloc: &Jemalloc) -> Result<Vec<(u64, u64)>> {
+    let mut words = Vec::new();
+    for data in &jemalloc.image.writable {
+        words.extend(reader.nonzero_words(data)?);
     }
+    Ok(words)
+}
+
+/// The caches of all threads, by whichever way leads to any.
+fn caches(ground: &Ground<'_>, words: &[(u64, u64)]) -> Result<Caches> {
+    let caches = Caches::read(ground)?;
+    if caches.list.is_empty() && ground.layout.leaf_has_state {
+        return tsd::read(ground, words);
+    }
+    Ok(caches)
+}
+
+fn resident_bytes(memory: &dyn Memory, ranges: impl Iterator<Item = Range<u64>>) -> Result<u64> {
+    ranges.map(|range| resident_within(memory, std::slice::from_ref(&range), &range)).sum()
 }
 
 /// Resident bytes inside of extents that others account for, by the extents' bases.
@@ -337,9 +269,10 @@ fn claimed(memory: &dyn Memory, claims: &[Range<u64>], extents: &[Placed]) -> Re
     Ok(claimed)
 }
 
-/// Where the pages of a heap can be: private anonymous memory, adjacent mappings joined.
+/// Where a heap can be: private anonymous memory, adjacent mappings joined. What is retained may be protected.
 fn areas(maps: &Maps) -> Vec<Range<u64>> {
-    joined(maps.iter().filter(|m| m.is_private_anonymous()).map(Mapping::range).collect())
+    let anonymous = |m: &&Mapping| !m.shared && (m.is_private_anonymous() || m.backing == Backing::Anonymous);
+    joined(maps.iter().filter(anonymous).map(Mapping::range).collect())
 }
 
 /// The blocks of metadata of these bases; all there are if no base was found.

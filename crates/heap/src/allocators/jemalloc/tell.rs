@@ -1,4 +1,4 @@
-//! Telling what a look has found, byte range by byte range and block by block, in order of address.
+//! Telling a look's findings byte range by byte range and block by block, in order of address.
 //!
 //! For the heap map and for who owns which block. The census does not need it: it is counted in bits
 //! ([`super::slabs`]), which is many times faster.
@@ -27,6 +27,9 @@ pub trait Listener {
         let _ = (range, category);
     }
 }
+
+/// A listener that wants to know nothing.
+impl Listener for () {}
 
 impl Knowledge<'_> {
     /// Tells of one extent.

@@ -13,7 +13,7 @@ use super::locate::Jemalloc;
 use super::reader::Reader;
 use super::rtree::{Element, Leaf, elements};
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Residency, Result};
+use unbloat_process::{Error, Memory, PAGE_SIZE, Residency, Result};
 
 /// How often an extent that changes is read.
 const ATTEMPTS: usize = 8;
@@ -94,6 +94,10 @@ impl Walk<'_> {
         let rtree = self.jemalloc.rtree;
         let bytes = self.reader.piece(piece)?;
         let named = elements(&bytes, leaf.page_of(piece.start, rtree), rtree, self.jemalloc.extents);
+        let (named, elsewhere): (Vec<_>, Vec<_>) =
+            named.into_iter().partition(|(_, element)| self.may_describe(element));
+        let lost = elsewhere.into_iter().filter(|(page, _)| *page >= next_page);
+        self.unsettled.extend(lost.map(|(page, _)| Unsettled { address: page * PAGE_SIZE }));
         let addresses: Vec<u64> = named.iter().map(|(_, element)| element.extent).collect();
         let descriptions = self.reader.gather(&addresses, EXTENT_BYTES)?;
         let mut next_page = next_page;
@@ -116,9 +120,16 @@ impl Walk<'_> {
         Ok(next_page)
     }
 
+    /// Whether an extent can be described where an element says: among the metadata.
+    fn may_describe(&self, element: &Element) -> bool {
+        self.blocks.hold(element.extent, EXTENT_BYTES as u64)
+    }
+
+    /// The extent that is described by these bytes, if it lies in memory that can hold one.
     fn parse(&self, element: &Element, bytes: &[u8]) -> Option<Extent> {
-        let described = self.blocks.hold(element.extent, EXTENT_BYTES as u64);
-        Extent::parse(element.extent, bytes, self.jemalloc.extents).filter(|_| described)
+        let extent = Extent::parse(element.extent, bytes, self.jemalloc.extents)?;
+        let area = self.areas.partition_point(|area| area.end <= extent.base);
+        self.areas.get(area).filter(|area| area.contains(&extent.base)).map(|_| extent)
     }
 
     /// Reads until element and description agree.
@@ -177,13 +188,15 @@ impl Walk<'_> {
 
     /// The extent that an element names, read now.
     pub(super) fn describe(&self, element: &Element) -> Result<Option<Extent>> {
+        if !self.may_describe(element) {
+            return Ok(None);
+        }
         let bytes = self.reader.bytes_now::<EXTENT_BYTES>(element.extent)?;
         Ok(bytes.and_then(|bytes| self.parse(element, &bytes)))
     }
 
     /// Adds extents with the residency of their pages. They are in order; those close together are asked for at once.
     pub(super) fn place(&mut self, extents: Vec<Extent>, limit: u64) -> Result<()> {
-        let memory = self.reader.memory();
         let mut window = Residency::default();
         let ends: Vec<u64> = extents.iter().map(Extent::end).collect();
         for (i, mut extent) in extents.into_iter().enumerate() {
@@ -199,7 +212,7 @@ impl Walk<'_> {
                 let end =
                     ends[i..].iter().copied().take_while(|end| end - extent.base <= STRIDE_BYTES).last();
                 let end = end.unwrap_or(extent.base + PAGE_SIZE);
-                window = memory.residency(extent.base, end - extent.base)?;
+                window = self.reader.residency(&(extent.base..end))?;
             }
             let placed = self.placed(extent, &window, cut)?;
             self.extents.push(placed);
@@ -220,11 +233,10 @@ impl Walk<'_> {
                 cut,
             });
         }
-        let memory = self.reader.memory();
         let is_resident =
-            |page| Ok::<_, unbloat_process::Error>(memory.residency(page, PAGE_SIZE)?.is_resident(page));
+            |page: u64| Ok::<_, Error>(self.reader.residency(&(page..page + PAGE_SIZE))?.is_resident(page));
         Ok(Placed {
-            resident_bytes: resident_within(memory, self.areas, &extent.range())?,
+            resident_bytes: resident_within(self.reader.memory(), self.areas, &extent.range())?,
             first_resident: is_resident(first)?,
             last_resident: is_resident(last)?,
             pages: None,
