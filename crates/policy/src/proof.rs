@@ -352,7 +352,9 @@ impl fmt::Display for Proof {
             Proof::StartedWith(name, value) => write!(f, "started with {name}={value}"),
             Proof::InMemory(name, value) => write!(f, "{name}={value} is in its environment"),
             Proof::Unreadable(name) => write!(f, "{name}{UNREADABLE}"),
-            Proof::Mapped(file) => write!(f, "{} is mapped", file.display()),
+            Proof::Mapped(file) => {
+                write!(f, "{} is mapped", unbloat_untrusted::Untrusted::from(file.as_path()))
+            }
             Proof::Serves(evidence) => f.write_str(evidence),
             Proof::ArenaMax(limit) => write!(f, "{ARENA_MAX}{limit}"),
             Proof::RuntimePolicy(policy) => write!(f, "libunbloat.so runs policy {policy}"),

@@ -59,7 +59,7 @@ pub enum Error {
         line: String,
     },
     /// The status page of a process is of another version of the layout.
-    #[error("cannot read the status page {path} of {pid}: {reason}", path = path.display())]
+    #[error("cannot read the status page {path} of {pid}: {reason}", path = unbloat_untrusted::Untrusted::from(path.as_path()))]
     StatusPage {
         /// The process.
         pid: Pid,

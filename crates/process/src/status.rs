@@ -8,6 +8,7 @@
 use crate::rollup::Backed;
 use crate::watch::ProcFs;
 use crate::{Error, Pid, Result};
+use unbloat_untrusted::Untrusted;
 
 /// What kind of process it is, as far as that decides what can be told about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,17 +124,17 @@ fn kernel_thread(stat: &str) -> bool {
 ///
 /// # Errors
 /// The process is gone.
-pub fn command(pid: Pid) -> Result<String> {
+pub fn command(pid: Pid) -> Result<Untrusted> {
     // Who has no command line has a name, and who is gone has neither.
-    ProcFs::default().command(pid).map_or_else(|| Ok(format!("[{}]", name(pid)?)), Ok)
+    ProcFs::default().command(pid).map_or_else(|| Ok(Untrusted::new(format!("[{}]", name(pid)?.raw()))), Ok)
 }
 
 /// The short name of a process or thread (`comm`).
 ///
 /// # Errors
 /// It is gone.
-pub fn name(pid: Pid) -> Result<String> {
-    Ok(read(pid, "comm", "the name")?.trim_end_matches('\n').to_owned())
+pub fn name(pid: Pid) -> Result<Untrusted> {
+    Ok(read(pid, "comm", "the name")?.trim_end_matches('\n').into())
 }
 
 fn read(pid: Pid, file: &str, what: &'static str) -> Result<String> {
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(status.parent.0, std::os::unix::process::parent_id() as i32);
         assert!(status.rss_bytes.unwrap() > 1 << 16);
         assert_eq!(status.namespace_pids.first(), Some(&Pid::this()));
-        assert!(command(Pid::this()).unwrap().contains("unbloat"));
+        assert!(command(Pid::this()).unwrap().raw().contains("unbloat"));
     }
 
     #[test]

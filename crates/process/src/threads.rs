@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // one system call that no crate wraps
 
 use crate::{Error, Pid, Result, status};
+use unbloat_untrusted::Untrusted;
 
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct Thread {
     /// Its number.
     pub tid: Pid,
     /// Its name (`comm`), unless it has ended meanwhile.
-    pub name: Option<String>,
+    pub name: Option<Untrusted>,
     /// Address of the head of its robust futex list, which lies inside of libc's description of the thread
     /// (`struct pthread`). The kernel knows it because every thread announces it (`set_robust_list(2)`), so it can be
     /// asked for without stopping the thread.

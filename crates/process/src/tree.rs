@@ -76,7 +76,7 @@ impl Tree {
             .iter()
             .filter(|entry| !own.contains(&entry.pid))
             .filter(|entry| {
-                matches(&entry.name) || status::command(entry.pid).is_ok_and(|command| matches(&command))
+                matches(&entry.name) || status::command(entry.pid).is_ok_and(|command| matches(command.raw()))
             })
             .collect();
         let has_matching_ancestor = |entry: &Entry| {

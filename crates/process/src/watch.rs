@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use unbloat_untrusted::Untrusted;
 
 /// A `/proc`.
 #[derive(Debug, Clone)]
@@ -57,11 +58,11 @@ impl ProcFs {
 
     /// The command line, arguments joined with blanks; `None` when it has none (a zombie, a kernel thread).
     #[must_use]
-    pub fn command(&self, pid: Pid) -> Option<String> {
+    pub fn command(&self, pid: Pid) -> Option<Untrusted> {
         let bytes = std::fs::read(self.path(pid, "cmdline")).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let text = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
-        (!text.is_empty()).then_some(text)
+        (!text.is_empty()).then(|| text.into())
     }
 
     /// The numbers that are given out.
@@ -222,7 +223,7 @@ mod tests {
             assert!(rollup.uss_bytes > 32 << 20 && rollup.pss_bytes <= rollup.rss_bytes);
         }
         assert_eq!(block.len(), 32 << 20);
-        assert!(proc.command(Pid::this()).unwrap().contains("process"));
+        assert!(proc.command(Pid::this()).unwrap().raw().contains("process"));
         assert_eq!(proc.leader(Pid::this()), Some(Pid::this()));
         assert!(proc.numbers().last().is_some() && proc.pids().unwrap().contains(&Pid::this()));
     }
@@ -262,7 +263,7 @@ mod tests {
         std::fs::write(directory.join("cmdline"), "puma: worker\0\0\0").unwrap();
         let proc = ProcFs::at(root.path());
         assert_eq!(proc.stat(Pid(7)).unwrap().rss_bytes, 40960);
-        assert_eq!(proc.command(Pid(7)).as_deref(), Some("puma: worker"));
+        assert_eq!(proc.command(Pid(7)), Some("puma: worker".into()));
         assert_eq!(proc.pids().unwrap(), [Pid(7)]);
         assert!(matches!(proc.watch(Pid(8), false).stat(&mut Vec::new()), Err(Error::Gone { .. })));
         std::fs::write(directory.join("stat"), "7 (x) S 1").unwrap();

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn what_cannot_be_dropped_is_too_much_at_last() {
         let mut backlog = Backlog::default();
-        let births = vec![Op::Command(ProcessId(1), String::new()); 101];
+        let births = vec![Op::Command(ProcessId(1), Default::default()); 101];
         assert_eq!(backlog.add_below(births, 100), Err(TooMuch));
     }
 }

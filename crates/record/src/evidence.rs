@@ -8,6 +8,7 @@ use unbloat_heap::model::{Allocator, AllocatorKind, ProcessReport};
 use unbloat_policy::{Evidence, Malloc, Policy};
 use unbloat_process::environment::environment;
 use unbloat_process::{LiveMemory, Maps, Pid, Pinned, Result, Stopping, look, status_page};
+use unbloat_untrusted::Untrusted;
 
 /// The evidence of a process: its code mappings, whose malloc the dynamic linker has bound, glibc's limit of arenas, and the
 /// policy on its status page. Its environment is left to those who need it.
@@ -41,10 +42,10 @@ fn seen(pinned: &Pinned) -> Result<Seen> {
 /// `policy lean`, and behind it what is not live and what the runtime complains of; `None` for a process without a policy.
 pub(crate) fn in_words(pid: Pid, report: &ProcessReport) -> Option<String> {
     let runtime = report.runtime.as_ref();
-    let started_with = || environment(pid).ok()?.remove(Variable::Policy.name());
+    let started_with = || environment(pid).ok()?.remove(Variable::Policy.name()).map(Untrusted::from);
     let name = runtime.map(|runtime| runtime.policy.clone()).or_else(started_with)?;
-    let mut problems = problems(pid, &name, report).unwrap_or_default();
-    problems.extend(runtime.and_then(|runtime| runtime.problem.clone()));
+    let mut problems = problems(pid, name.raw(), report).unwrap_or_default();
+    problems.extend(runtime.and_then(|runtime| runtime.problem.as_ref().map(ToString::to_string)));
     Some(match problems.is_empty() {
         true => format!("policy {name}"),
         false => format!("policy {name} (not all live: {})", problems.join("; ")),

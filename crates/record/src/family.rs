@@ -8,6 +8,7 @@ use unbloat_process::Pid;
 use unbloat_process::events::{Event, shell_status};
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::ProcFs;
+use unbloat_untrusted::Untrusted;
 
 /// Something that happened in the tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +23,7 @@ pub(crate) enum Change {
     },
     Command {
         pid: Pid,
-        command: String,
+        command: Untrusted,
     },
     Ended {
         pid: Pid,

@@ -4,12 +4,13 @@ use unbloat_recording::{
     CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample,
 };
 use unbloat_store::{Batch, Result};
+use unbloat_untrusted::Untrusted;
 
 /// One thing to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Op {
     Process(ProcessId, NewProcess),
-    Command(ProcessId, String),
+    Command(ProcessId, Untrusted),
     Runtime(ProcessId, String),
     Note(ProcessId, String),
     Seen(ProcessId, i64, Option<u64>),
@@ -55,7 +56,7 @@ impl Op {
     pub(crate) fn write(&self, batch: &Batch<'_>) -> Result<()> {
         match self {
             Op::Process(id, process) => batch.process_as(*id, process),
-            Op::Command(id, command) => batch.process_command(*id, command),
+            Op::Command(id, command) => batch.process_command(*id, command.raw()),
             Op::Runtime(id, runtime) => batch.process_runtime(*id, runtime),
             Op::Note(id, note) => batch.process_note(*id, note),
             Op::Seen(id, time_ns, peak) => batch.process_seen(*id, *time_ns, *peak),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use unbloat_process::Pid;
 use unbloat_recording::{Cost, ProcessId};
+use unbloat_untrusted::Untrusted;
 
 /// What is known at this moment.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +24,7 @@ pub struct Progress {
     /// [`HISTORY_TIME`].
     pub history: VecDeque<(f64, u64)>,
     /// The process with the most memory: its pid, command and bytes (PSS where known, else RSS).
-    pub biggest: Option<(Pid, String, u64)>,
+    pub biggest: Option<(Pid, Untrusted, u64)>,
     /// Bytes by category over the tree at the last census; empty before the first.
     pub census: BTreeMap<String, u64>,
     /// What the recording has cost so far.

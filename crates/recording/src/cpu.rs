@@ -72,7 +72,7 @@ mod tests {
             pid: id as i32,
             start_ticks: None,
             parent: None,
-            command: String::new(),
+            command: String::new().into(),
             first_seen_ns,
             last_seen_ns: first_seen_ns,
             ended_ns: None,

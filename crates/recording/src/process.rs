@@ -1,6 +1,7 @@
 //! The processes of the recorded tree: when each is first seen, what it was, and how it ended.
 
 use crate::{ProcessId, RunId};
+use unbloat_untrusted::Untrusted;
 
 /// A process when it is first seen.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,7 +15,7 @@ pub struct NewProcess {
     /// The process that forked it, as far as known.
     pub parent: Option<ProcessId>,
     /// Its command line.
-    pub command: String,
+    pub command: Untrusted,
     /// When it was seen first.
     pub first_seen_ns: i64,
 }
@@ -45,7 +46,7 @@ pub struct Process {
     pub pid: i32,
     pub start_ticks: Option<u64>,
     pub parent: Option<ProcessId>,
-    pub command: String,
+    pub command: Untrusted,
     pub first_seen_ns: i64,
     pub last_seen_ns: i64,
     pub ended_ns: Option<i64>,

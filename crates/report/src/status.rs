@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::fmt::Write as _;
 use unbloat_contract::{Snapshot, TRIM_BUCKET_BOUNDS_NS, Text, Word};
+use unbloat_untrusted::Untrusted;
 
 /// The document of `unbloat status --json` (docs/reference/status.schema.json).
 #[derive(Debug, Serialize)]
@@ -22,12 +23,12 @@ pub struct WithoutRuntime {
     /// Its id, as seen from here.
     pub pid: i32,
     /// The policy that it was started with.
-    pub policy: String,
+    pub policy: Untrusted,
     /// Who serves malloc there, and what proves it; absent when that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocator: Option<String>,
+    pub allocator: Option<Untrusted>,
     /// What of the policy is not live.
-    pub problems: Vec<String>,
+    pub problems: Vec<Untrusted>,
 }
 
 /// One process that has the runtime loaded.
@@ -36,14 +37,14 @@ pub struct ProcessStatus {
     /// Its id, as seen from here.
     pub pid: i32,
     /// The policy in force.
-    pub policy: String,
+    pub policy: Untrusted,
     /// The allocator that was found in it.
-    pub allocator: String,
+    pub allocator: Untrusted,
     /// Ruby's version; absent outside Ruby.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ruby: Option<String>,
+    pub ruby: Option<Untrusted>,
     /// The version of the runtime library.
-    pub library: String,
+    pub library: Untrusted,
     /// Whether the runtime hears the garbage collector.
     pub hears_gc: bool,
     /// Garbage collections of either kind.
@@ -78,7 +79,7 @@ pub struct ProcessStatus {
     /// Why nothing was done the last time there was something to decide.
     pub last_reason: &'static str,
     /// What of the policy is not live, by the process's mappings, and what the runtime itself complains of.
-    pub problems: Vec<String>,
+    pub problems: Vec<Untrusted>,
 }
 
 /// How many trims took at most so long (and longer than the bucket before).
@@ -94,11 +95,12 @@ pub struct TrimBucket {
 impl ProcessStatus {
     /// Takes a process's status page apart. `problems` are those that its mappings show.
     #[must_use]
-    pub fn new(pid: i32, page: &Snapshot, mut problems: Vec<String>) -> Self {
-        let text = |place| page.text(place, &mut [0; 256]).to_owned();
+    pub fn new(pid: i32, page: &Snapshot, problems: Vec<String>) -> Self {
+        let text = |place| Untrusted::from(page.text(place, &mut [0; 256]));
         let seconds = |place| page.word(place) as f64 / 1e9;
         let notice = text(Text::Notice);
-        problems.extend((!notice.is_empty()).then(|| notice.trim().to_owned()));
+        let mut problems: Vec<Untrusted> = problems.into_iter().map(Untrusted::from).collect();
+        problems.extend((!notice.is_empty()).then(|| notice.raw().trim().into()));
         let bounds = TRIM_BUCKET_BOUNDS_NS.iter().map(|&ns| Some(ns as f64 / 1e9)).chain([None]);
         let buckets = bounds.zip(page.trim_histogram());
         Self {
@@ -163,7 +165,7 @@ fn without_runtime(process: &WithoutRuntime) -> String {
 }
 
 fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
-    let ruby = process.ruby.as_deref().map(|ruby| format!(", ruby {ruby}")).unwrap_or_default();
+    let ruby = process.ruby.as_ref().map(|ruby| format!(", ruby {ruby}")).unwrap_or_default();
     writeln!(out, "{}  {}  ({}{ruby})", process.pid, process.policy, process.allocator)?;
     writeln!(out, "  collections  {}, {} full", process.gc_count, process.gc_major_count)?;
     writeln!(
@@ -263,9 +265,9 @@ mod tests {
     fn a_policy_without_a_runtime_is_shown_by_its_proof() {
         let process = WithoutRuntime {
             pid: 42,
-            policy: "arenas=2".to_owned(),
-            allocator: Some("libc.so.6 is mapped".to_owned()),
-            problems: vec!["glibc's limit of arenas is 5, and should be 2".to_owned()],
+            policy: "arenas=2".into(),
+            allocator: Some("libc.so.6 is mapped".into()),
+            problems: vec!["glibc's limit of arenas is 5, and should be 2".into()],
         };
         let report = StatusReport { schema: 1, processes: Vec::new(), without_runtime: Some(process) };
         assert_eq!(
@@ -273,5 +275,18 @@ mod tests {
             "42  arenas=2  (a policy without a runtime)\n  malloc       libc.so.6 is mapped\n  \
              problem      glibc's limit of arenas is 5, and should be 2\n"
         );
+    }
+
+    #[test]
+    fn a_status_page_cannot_act_on_the_terminal() {
+        let hostile = "\u{1b}]0;owned\u{7}\nroot# ";
+        let mut process = ProcessStatus::new(42, &page(), vec![hostile.to_owned()]);
+        for text in [&mut process.policy, &mut process.allocator, &mut process.library] {
+            *text = hostile.into();
+        }
+        process.ruby = Some(hostile.into());
+        let shown = text(&StatusReport { schema: 1, processes: vec![process], without_runtime: None });
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+        assert!(!shown.lines().any(|line| line.starts_with("root#")), "{shown}");
     }
 }

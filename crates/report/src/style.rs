@@ -1,6 +1,6 @@
 //! How text for a terminal looks: width and color, bars, wrapped paragraphs, numbers.
 
-use std::fmt::Write as _;
+use unbloat_untrusted::visible;
 
 /// What the terminal (or file) that receives the text can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,37 +124,23 @@ pub fn bind_units(text: &str) -> String {
 #[must_use]
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let bound = bind_units(text);
-    let mut lines = vec![String::new()];
-    for word in bound.split(' ').filter(|word| !word.is_empty()) {
-        let full = lines.last().is_some_and(|line| {
-            !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > width
-        });
-        if full {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    let mut wrapped = String::new();
-    for line in lines {
-        let _ = writeln!(wrapped, "{:indent$}{}", "", line.replace('\u{a0}', " "));
-    }
-    wrapped
+    let options = textwrap::Options::new(width.saturating_sub(indent))
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(false)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    let lines = textwrap::wrap(bound.trim(), options);
+    lines.iter().map(|line| format!("{:indent$}{}\n", "", line.replace('\u{a0}', " "))).collect()
 }
 
-/// `text` in at most `width` columns, its end replaced by `…` if it is longer; control characters shown as `?`.
+/// The visible form of a text in at most `width` columns, its end replaced by `…` if it is longer.
 #[must_use]
 pub fn clip(text: &str, width: usize) -> String {
-    let clean = text.chars().map(|c| if c.is_control() { '?' } else { c });
-    let length = text.chars().count();
-    if length <= width {
-        return clean.collect();
+    let shown = visible(text);
+    if shown.chars().count() <= width {
+        return shown;
     }
-    clean.take(width.saturating_sub(1)).chain(['…']).collect()
+    shown.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// `1234567` as `1,234,567`.
@@ -201,7 +187,7 @@ mod tests {
         assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!([0, 12, 999, 1_000].map(thousands), ["0", "12", "999", "1,000"]);
         assert_eq!(clip("abcdef", 4), "abc…");
-        assert_eq!(clip("a\x1b[2Jb", 9), "a?[2Jb");
+        assert_eq!(clip("a\x1b[2Jb", 9), "a\u{fffd}[2Jb");
         assert_eq!(wrap("one two three", 9, 2), "  one two\n  three\n");
         assert_eq!(wrap("of 3 MiB in all", 7, 0), "of\n3 MiB\nin all\n");
         assert_eq!(bar(1, 1000, 4), "▏");

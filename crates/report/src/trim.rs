@@ -1,18 +1,18 @@
 //! What `unbloat trim` shows: what each process gave back, and what that took.
 
-use crate::style::{Ink, Style, wrap};
+use crate::style::{Ink, Style, clip, wrap};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 use unbloat_heap::Iec;
 use unbloat_heap::trim::{Outcome, Trim};
+use unbloat_untrusted::{Untrusted, visible};
 
 /// Renders trims as one JSON document (docs/reference/trim.schema.json).
 #[must_use]
 pub fn json(trims: &[Trim]) -> String {
     let document = Document { schema: 1, processes: trims.iter().map(Process::of).collect() };
-    // Plain structures with text keys: serialization has no way to fail.
-    serde_json::to_string_pretty(&document).unwrap_or_default()
+    crate::json::pretty(&document)
 }
 
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Process<'a> {
     pid: i32,
-    command: &'a str,
+    command: &'a Untrusted,
     allocator: &'static str,
     predicted_bytes: Option<u64>,
     returned_bytes: Option<u64>,
@@ -74,7 +74,7 @@ fn word(outcome: Outcome) -> &'static str {
 #[must_use]
 pub fn text(trim: &Trim, style: &Style) -> String {
     let mut text = String::new();
-    let command: String = trim.command.chars().take(style.width.saturating_sub(24)).collect();
+    let command = clip(&trim.command.shown(), style.width.saturating_sub(24));
     let title = format!("{} {command}", trim.pid);
     let _ =
         writeln!(text, "{} {}", style.paint(Ink::Bold, &title), style.paint(Ink::Dim, trim.allocator.name()));
@@ -130,8 +130,8 @@ fn done(trim: &Trim, style: &Style) -> String {
     text
 }
 
-fn why(trim: &Trim) -> &str {
-    trim.reason.as_deref().unwrap_or("no reason is known")
+fn why(trim: &Trim) -> String {
+    visible(trim.reason.as_deref().unwrap_or("no reason is known"))
 }
 
 /// `0.18 ms`, `23 ms`.
@@ -161,7 +161,7 @@ mod tests {
     fn trimmed() -> Trim {
         Trim {
             pid: Pid(1234),
-            command: "puma 6.4.2 (tcp://0.0.0.0:3000) [shop]".to_owned(),
+            command: "puma 6.4.2 (tcp://0.0.0.0:3000) [shop]".into(),
             allocator: AllocatorKind::Glibc,
             predicted_bytes: Some(291_504_128),
             rss_before_bytes: 529_530_880,

@@ -9,7 +9,7 @@
 //! | HTML, SVG | `Display`, then the template's own escape of markup |
 //! | shells | [`shell::quoted`], each word by itself |
 //! | CSV | [`csv::cell`], no formula |
-//! | JSON | serde; within a script [`json::in_script`] |
+//! | JSON | serde, then [`json::visible`]; within a script [`json::in_script`] |
 //!
 //! [`Untrusted::raw`] is for comparing, for storing, and for nothing else.
 
@@ -22,6 +22,7 @@ pub use visible::visible;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::Path;
 
 /// A text that somebody else chose.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -82,6 +83,12 @@ impl From<String> for Untrusted {
 impl From<&str> for Untrusted {
     fn from(text: &str) -> Self {
         Untrusted(text.to_owned())
+    }
+}
+
+impl From<&Path> for Untrusted {
+    fn from(path: &Path) -> Self {
+        Self::from_bytes(path.as_os_str().as_encoded_bytes())
     }
 }
 

@@ -7,10 +7,15 @@ pub fn visible(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
-            c if c.is_control() || is_format(c) => char::REPLACEMENT_CHARACTER,
+            c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
             c => c,
         })
         .collect()
+}
+
+/// A terminal acts on it, or a reader does not see it.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control() || is_format(c)
 }
 
 /// Characters that only change how others are shown: the category Cf of Unicode 16.0 (`UnicodeData.txt`), less those
@@ -43,7 +48,7 @@ mod tests {
         fn nothing_but_what_is_dangerous_changes(text in any::<String>()) {
             let shown = visible(&text);
             prop_assert_eq!(shown.chars().count(), text.chars().count());
-            prop_assert!(!shown.chars().any(|c| c.is_control() || is_format(c)));
+            prop_assert!(!shown.chars().any(is_hidden));
             prop_assert_eq!(visible(&shown), shown);
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let findings = Findings::of(&Reader::open(&args.file)?.load()?, holding);
     let text = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&growth::json(&findings))?)
+        format!("{}\n", unbloat_report::json::pretty(&growth::json(&findings)))
     } else {
         growth::text(&findings, &terminal::style())
     };

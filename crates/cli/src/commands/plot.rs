@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         "svg" => svg::draw(&chart(), svg::Size::default(), svg::Theme::Adapting).into_bytes(),
         "html" | "htm" => page::draw(&chart()).into_bytes(),
         "png" => picture(&chart())?,
-        "json" => format!("{}\n", list::json(&recordings)).into_bytes(),
+        "json" => format!("{}\n", unbloat_report::json::line(&list::json(&recordings))).into_bytes(),
         "csv" => csv(args, &recordings)?.into_bytes(),
         other => bail!("cannot draw a {other:?}. Let the name end in .svg, .png, .html, .csv or .json"),
     };

@@ -12,6 +12,7 @@ use unbloat_lab::trace::traces;
 use unbloat_lab::versus::versus;
 use unbloat_lab::warning::Warning;
 use unbloat_report::compare::{About, Experiment, Two, document, html, text, versus_document, versus_text};
+use unbloat_report::json::pretty;
 use unbloat_report::style::Style;
 
 /// Options of `unbloat report`.
@@ -57,7 +58,7 @@ fn beside(first: &Stored, file: &Path, other: &Path, json: bool) -> anyhow::Resu
     let two = Two { first: &file, second: &other, versus: &versus };
     let mut out = std::io::stdout().lock();
     match json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&versus_document(&two))?)?,
+        true => writeln!(out, "{}", pretty(&versus_document(&two)))?,
         false => write!(out, "{}", versus_text(&two, &style()))?,
     }
     Ok(())
@@ -94,7 +95,7 @@ pub(super) fn show(stored: &Stored, show: &Show, recording: &Path) -> anyhow::Re
         .with_context(|| format!("cannot write {}", page.display()))?;
     let mut out = std::io::stdout().lock();
     if show.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document(&experiment))?)?;
+        writeln!(out, "{}", pretty(&document(&experiment)))?;
     } else {
         write!(out, "{}", text(&experiment, &style()))?;
         writeln!(out, "\nreport     {}\nrecording  {}", page.display(), recording.display())?;

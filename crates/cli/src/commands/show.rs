@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let writing = reader.live_owner().map(|owner| owner.pid);
     let text = if args.json {
         let document = summary::json(&recording, writing);
-        format!("{}\n", serde_json::to_string_pretty(&document)?)
+        format!("{}\n", unbloat_report::json::pretty(&document))
     } else {
         summary::text(&recording, writing, &terminal::style())
     };

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         },
         None => of_pages(&status_page::list().context("cannot list the processes in /proc")?),
     };
-    let out = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { text(&report) };
+    let out = if args.json { unbloat_report::json::pretty(&report) + "\n" } else { text(&report) };
     write!(io::stdout(), "{out}")?;
     Ok(Exit::Done)
 }
@@ -80,9 +80,9 @@ fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
         ),
         Some(policy) => Ok(WithoutRuntime {
             pid: pid.0,
-            policy: policy.to_string(),
-            problems: in_words(&policy.problems(&process)),
-            allocator: process.malloc.map(|malloc| malloc.evidence),
+            policy: policy.to_string().into(),
+            problems: in_words(&policy.problems(&process)).into_iter().map(Into::into).collect(),
+            allocator: process.malloc.map(|malloc| malloc.evidence.into()),
         }),
     }
 }

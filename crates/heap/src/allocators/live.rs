@@ -14,6 +14,7 @@ use crate::model::{Allocator, AllocatorKind, Note, NoteCode};
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
 use unbloat_process::{Error, Image, Mapping, Maps, Memory, Pid};
+use unbloat_untrusted::Untrusted;
 
 /// More libraries than this are not believed.
 const MAX_LIBRARIES: usize = 10_000;
@@ -94,7 +95,7 @@ fn live(pid: Pid, maps: &Maps, memory: &dyn Memory, glibc: Option<&Glibc>) -> Re
 fn of_image(image: &Image, proved: bool, glibc: Option<&Glibc>) -> Allocator {
     let how =
         if proved { "first in the dynamic linker's search order to define malloc" } else { "defines malloc" };
-    let evidence = format!("{} is mapped and {how}", image.path.display());
+    let evidence = format!("{} is mapped and {how}", Untrusted::from(image.path.as_path()));
     match allocator_of(image) {
         Some(descriptor) => described(descriptor, image, glibc, evidence),
         None => bare(AllocatorKind::Unknown, None, evidence),
@@ -102,7 +103,7 @@ fn of_image(image: &Image, proved: bool, glibc: Option<&Glibc>) -> Allocator {
 }
 
 fn in_static_program(program: &Image, glibc: Option<&Glibc>) -> Result<Allocator, String> {
-    let path = program.path.display();
+    let path = Untrusted::from(program.path.as_path());
     let symbols = by_symbols(program);
     if let Some(descriptor) = symbols.filter(|descriptor| !descriptor.in_libc) {
         let evidence = format!("linked into {path}, which has kept its symbols");

@@ -3,6 +3,7 @@
 use crate::model::{Note, NoteCode};
 use unbloat_process::elf::{ElfError, ImageError, first_mappings};
 use unbloat_process::{Image, Maps, Pid};
+use unbloat_untrusted::Untrusted;
 
 /// Why only the mappings of a process can be told, if so.
 pub(super) fn unreadable(pid: Pid, maps: &Maps) -> Option<Note> {
@@ -12,7 +13,7 @@ pub(super) fn unreadable(pid: Pid, maps: &Maps) -> Option<Note> {
             NoteCode::Program32Bit,
             format!(
                 "{} is a 32-bit program: its allocator cannot be read. Its mappings are told.",
-                path.display()
+                Untrusted::from(path.as_path())
             ),
         )),
         _ => None,

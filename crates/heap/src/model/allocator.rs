@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
+use unbloat_untrusted::Untrusted;
 
 /// Which allocator serves the program's `malloc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,7 +203,7 @@ pub struct ThreadCache {
     /// The thread.
     pub tid: Pid,
     /// Its name (`comm`).
-    pub name: Option<String>,
+    pub name: Option<Untrusted>,
     /// Chunks in its tcache.
     pub cached_chunks: u64,
     /// Their bytes.

@@ -3,6 +3,7 @@
 use super::{Census, Finding, Note, ProcessReport};
 use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
+use unbloat_untrusted::Untrusted;
 
 /// A process that could not be inspected. The others were.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,7 +11,7 @@ pub struct Failure {
     /// The process.
     pub pid: Pid,
     /// Its command line, if that much could be read.
-    pub command: Option<String>,
+    pub command: Option<Untrusted>,
     /// What it is, why it could not be inspected, and what can be done.
     pub note: Note,
 }

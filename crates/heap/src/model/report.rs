@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use unbloat_process::Pid;
 use unbloat_process::sandbox::names::{self, Name};
+use unbloat_untrusted::Untrusted;
 
 /// The result of inspecting one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub struct ProcessReport {
     /// Its parent.
     pub parent: Option<Pid>,
     /// Its command line, arguments joined with spaces; the kernel's short name when it has none.
-    pub command: String,
+    pub command: Untrusted,
     /// Resident bytes as the kernel counts them.
     pub rss_bytes: u64,
     /// Proportional bytes; absent when `smaps_rollup` may not be read.

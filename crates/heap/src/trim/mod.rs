@@ -18,6 +18,7 @@ use unbloat_process::{
     Error, Kind, LiveMemory, Maps, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopping, look_at,
     status,
 };
+use unbloat_untrusted::Untrusted;
 
 /// How to trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub struct Trim {
     /// The process.
     pub pid: Pid,
     /// Its command line.
-    pub command: String,
+    pub command: Untrusted,
     /// Its allocator.
     pub allocator: AllocatorKind,
     /// What the release call returns, as the arenas say; only for glibc.

@@ -20,7 +20,7 @@ pub(super) fn other_allocator(title: &str) -> Vec<Action> {
 /// For a process under `unbloat run` that strands memory in glibc's arenas all the same: the policy that brings an
 /// allocator of its own. One that should have brought one, and did not, needs looking into.
 pub(super) fn other_policy(runtime: &Runtime, pid: Pid, title: &str) -> Vec<Action> {
-    match runtime.policy.contains("allocator=") {
+    match runtime.policy.raw().contains("allocator=") {
         true => vec![Action::Status(pid)],
         false => vec![Action::Run { server: Server::of_title(title), name_policy: true }],
     }

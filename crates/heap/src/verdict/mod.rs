@@ -163,9 +163,9 @@ fn stranded(report: &ProcessReport) -> Option<Weighed> {
             spread(arenas, report.threads)
         );
         let actions = match &report.runtime {
-            Some(runtime) => advice::other_policy(runtime, report.pid, &report.command),
-            None if few => advice::other_allocator(&report.command),
-            None => advice::fewer_arenas(&report.command),
+            Some(runtime) => advice::other_policy(runtime, report.pid, report.command.raw()),
+            None if few => advice::other_allocator(report.command.raw()),
+            None => advice::fewer_arenas(report.command.raw()),
         };
         Weighed { bytes, finding: finding("stranded", text, actions, None) }
     })
@@ -220,7 +220,7 @@ fn ruby_free_slots(report: &ProcessReport) -> Option<Weighed> {
         } else {
             ".".to_owned()
         });
-        let actions = if compacts { advice::compact(ruby, &report.command) } else { vec![] };
+        let actions = if compacts { advice::compact(ruby, report.command.raw()) } else { vec![] };
         let gain = compacts.then_some(compactable);
         Weighed { bytes: gain.unwrap_or(0), finding: finding("ruby-free-slots", text, actions, gain) }
     })

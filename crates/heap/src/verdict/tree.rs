@@ -82,7 +82,7 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
     );
     let mut actions = vec![];
     let inherited = shared + unshared;
-    let puma = master.command.contains("puma");
+    let puma = master.command.raw().contains("puma");
     let loaded = mean(&|w| classes(w.0).unwrap_or(0));
     let before = classes(master).unwrap_or(u64::MAX);
     if before > 0 && loaded as f64 >= LOADED_AGAIN * before as f64 {
@@ -93,7 +93,8 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
         actions = if puma { vec![Action::PreloadApp] } else { vec![] };
     } else if (shared as f64) < inherited as f64 * POOR_SHARING {
         text.push_str(" Objects packed before the fork stay shared for longer.");
-        actions = master.ruby.as_ref().map_or_else(Vec::new, |ruby| advice::compact(ruby, &master.command));
+        actions =
+            master.ruby.as_ref().map_or_else(Vec::new, |ruby| advice::compact(ruby, master.command.raw()));
     }
     let text = if n == 1 { text.replace(" each", "") } else { text };
     Some(finding("tree-sharing", text, actions, None))

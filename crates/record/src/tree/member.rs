@@ -6,11 +6,12 @@ use unbloat_process::Pid;
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::Watched;
 use unbloat_recording::{ProcessId, Sample};
+use unbloat_untrusted::Untrusted;
 
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) id: ProcessId,
-    pub(crate) command: String,
+    pub(crate) command: Untrusted,
     /// `None`: it had ended before it could be read.
     pub(crate) last: Option<Stat>,
     pub(super) parent: Pid,
@@ -29,7 +30,7 @@ impl Member {
         self.last.as_ref().map(|last| last.start_ticks)
     }
 
-    pub(super) fn rename(&mut self, command: String, ops: &mut Vec<Op>) {
+    pub(super) fn rename(&mut self, command: Untrusted, ops: &mut Vec<Op>) {
         if command != self.command {
             ops.push(Op::Command(self.id, command.clone()));
             self.command = command;

@@ -190,9 +190,9 @@ impl Tree {
         let command = self
             .proc
             .command(pid)
-            .or_else(|| stat.as_ref().map(|stat| stat.name.clone()))
+            .or_else(|| stat.as_ref().map(|stat| stat.name.as_str().into()))
             .or_else(|| forked_by.map(|parent| parent.command.clone()))
-            .unwrap_or_else(|| "?".to_owned());
+            .unwrap_or_else(|| "?".into());
         ops.push(Op::Process(
             id,
             NewProcess {

@@ -41,7 +41,7 @@ pub(crate) fn worker(pid: i32) -> ProcessReport {
     let mut report = ProcessReport {
         pid: Pid(pid),
         parent: Some(Pid(2301)),
-        command: format!("puma: cluster worker {}: 2301 [shop]", pid - 2310),
+        command: format!("puma: cluster worker {}: 2301 [shop]", pid - 2310).into(),
         rss_bytes: census.total(),
         pss_bytes: Some(census.total() - 30 * MIB),
         uss_bytes: Some(census.total() - 41 * MIB),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use unbloat_recording::{Recording, recording::seconds};
+use unbloat_untrusted::csv;
 
 /// One line a look at the tree, in columns of our own.
 #[must_use]
@@ -29,7 +30,7 @@ pub fn csv(recording: &Recording) -> String {
 #[must_use]
 pub fn csv_by_process(recording: &Recording) -> String {
     let commands: HashMap<_, _> =
-        recording.processes.iter().map(|p| (p.id, (p.pid, quoted(&p.command)))).collect();
+        recording.processes.iter().map(|p| (p.id, (p.pid, csv::cell(p.command.raw())))).collect();
     let mut out = "time_s,pid,command,rss_bytes,pss_bytes,uss_bytes,swap_bytes,minor_faults,major_faults,user_s,system_s,threads\n".to_owned();
     for s in &recording.samples {
         let Some((pid, command)) = commands.get(&s.process) else { continue };
@@ -85,15 +86,7 @@ fn cell<T: ToString>(value: Option<T>) -> String {
 /// Names of categories are plain words. A file from elsewhere may hold anything.
 fn plain_or_quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if plain { name.to_owned() } else { quoted(name) }
-}
-
-/// A cell of text: quoted, so that it cannot break a line, and with an apostrophe before what a spreadsheet would take
-/// for a formula (OWASP, "CSV Injection": cells that begin with `=`, `+`, `-`, `@`, tab or carriage return).
-fn quoted(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let apostrophe = if formula { "'" } else { "" };
-    format!("\"{apostrophe}{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " "))
+    if plain { name.to_owned() } else { csv::cell(name) }
 }
 
 /// Everything over time, as `docs/reference/plot.schema.json` has it.
@@ -154,10 +147,10 @@ mod tests {
             ("+1", "\"'+1\""),
             ("-1", "\"'-1\""),
             ("@SUM(A1)", "\"'@SUM(A1)\""),
-            ("\t=1", "\"'\t=1\""),
+            ("\t=1", "\"' =1\""),
             ("a\nb", "\"a b\""),
         ] {
-            assert_eq!(quoted(text), cell);
+            assert_eq!(csv::cell(text), cell);
         }
         assert_eq!(
             (plain_or_quoted("malloc_live"), plain_or_quoted("=1,2")),

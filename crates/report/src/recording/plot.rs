@@ -188,7 +188,7 @@ fn bands(recording: &Recording) -> Vec<Series> {
 }
 
 fn name(process: &Process) -> String {
-    format!("{} {}", process.pid, crate::style::clip(&process.command, 48))
+    format!("{} {}", process.pid, crate::style::clip(process.command.raw(), 48))
 }
 
 #[cfg(test)]

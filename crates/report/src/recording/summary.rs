@@ -133,8 +133,11 @@ fn processes(out: &mut String, recording: &Recording, style: &Style) {
             process.pid,
             Iec(process.peak_rss_bytes.unwrap_or(0)).to_string()
         );
-        let _ =
-            writeln!(out, "{head}{}", clip(&process.command, style.width.saturating_sub(head.len()).max(10)));
+        let _ = writeln!(
+            out,
+            "{head}{}",
+            clip(process.command.raw(), style.width.saturating_sub(head.len()).max(10))
+        );
         if let Some(note) = &process.note {
             let _ = writeln!(
                 out,

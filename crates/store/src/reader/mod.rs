@@ -114,7 +114,7 @@ impl Reader {
                 pid: row.get(2)?,
                 start_ticks: unsigned(row, 3)?,
                 parent: id(row, 4, ProcessId)?,
-                command: row.get(5)?,
+                command: row.get::<_, String>(5)?.into(),
                 first_seen_ns: row.get(6)?,
                 last_seen_ns: row.get(7)?,
                 ended_ns: row.get(8)?,

@@ -27,7 +27,7 @@ impl Batch<'_> {
                 &process.pid,
                 &process.start_ticks.map(integer),
                 &process.parent.map(|parent| parent.0),
-                &process.command,
+                &process.command.raw(),
                 &process.first_seen_ns,
             ],
         )

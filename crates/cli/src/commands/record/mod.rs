@@ -130,7 +130,7 @@ fn target(args: &Args) -> anyhow::Result<(Target, String)> {
         unbloat_process::Status::of(pid)?;
     }
     let name = unbloat_process::status::command(*first)?;
-    Ok((Target::Attach(roots), name))
+    Ok((Target::Attach(roots), name.raw().to_owned()))
 }
 
 /// The user's own words, for whoever reads the recording later.

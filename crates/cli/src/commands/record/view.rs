@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use unbloat_record::{Outcome, Progress};
 use unbloat_report::recording::live;
 use unbloat_report::style::Style;
+use unbloat_untrusted::Untrusted;
 
 /// Between two drawings in place.
 const FRAME: Duration = Duration::from_millis(250);
@@ -27,7 +28,7 @@ enum Mode {
 #[derive(Debug)]
 pub(super) struct View {
     path: PathBuf,
-    name: String,
+    name: Untrusted,
     mode: Mode,
     color: bool,
     shown: Option<Instant>,
@@ -46,7 +47,7 @@ impl View {
         };
         let view = View {
             path: path.to_owned(),
-            name: name.to_owned(),
+            name: name.into(),
             mode,
             color: terminal::has_color(),
             shown: None,
@@ -109,6 +110,6 @@ impl View {
         let (columns, _) = terminal::size();
         // The last column stays free.
         let style = Style { width: columns.max(30) - 1, color: self.color };
-        self.place.draw(&mut io::stderr().lock(), &live::lines(&self.name, progress, &style))
+        self.place.draw(&mut io::stderr().lock(), &live::lines(self.name.raw(), progress, &style))
     }
 }

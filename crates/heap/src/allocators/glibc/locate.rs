@@ -86,7 +86,7 @@ impl Glibc {
     /// # Errors
     /// It has no main arena of a known layout, or several.
     pub fn in_image(image: &Image) -> Result<Self, LocateError> {
-        let path = || image.path.display().to_string();
+        let path = || unbloat_untrusted::Untrusted::from(image.path.as_path()).shown();
         let found = Statics::find(&image.elf, image.source());
         let &[(main_arena, layout)] = &found.main_arenas[..] else {
             return Err(match found.main_arenas.len() {

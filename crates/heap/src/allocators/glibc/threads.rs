@@ -32,7 +32,7 @@ pub struct ThreadState {
     /// Its number.
     pub tid: Pid,
     /// Its name.
-    pub name: Option<String>,
+    pub name: Option<unbloat_untrusted::Untrusted>,
     /// The arena that it allocates from.
     pub arena: Option<u64>,
     /// Its cache's structure.

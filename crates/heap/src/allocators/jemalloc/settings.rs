@@ -14,7 +14,9 @@ impl JemallocSettings {
     #[must_use]
     pub fn of(arenas: &Arenas, caches: &Caches, threads: &[Thread]) -> Self {
         let largest = caches.list.iter().filter_map(|cache| cache.largest).max();
-        let background = threads.iter().filter(|thread| thread.name.as_deref() == Some(BACKGROUND_THREAD));
+        let background = threads
+            .iter()
+            .filter(|thread| thread.name.as_ref().is_some_and(|name| name == BACKGROUND_THREAD));
         JemallocSettings {
             arena_limit: arenas.limit.map(u64::from),
             dirty_decay_ms: most(arenas.list.iter().filter_map(|arena| arena.dirty_decay_ms)),

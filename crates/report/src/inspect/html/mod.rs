@@ -46,10 +46,10 @@ pub fn html(inspection: &Inspection, about: &Html) -> String {
 
 /// A process that could not be looked at.
 fn failed(failure: &Failure) -> Markup {
-    let command = failure.command.as_deref().unwrap_or("");
+    let command = failure.command.clone().unwrap_or_default();
     markup! {
         section.failure {
-            h2 { (failure.pid) " " (visible(command)) }
+            h2 { (failure.pid) " " (command) }
             p { (visible(&failure.note.text)) }
         }
     }
@@ -64,7 +64,7 @@ fn together(inspection: &Inspection, largest: u64) -> Markup {
             @for process in &inspection.processes {
                 @let depth = super::tree::depth(inspection, process);
                 a.process href={ "#p" (process.pid) } {
-                    span.name style={ "padding-left:" (depth) "em" } { (process.pid) " " (visible(&process.command)) }
+                    span.name style={ "padding-left:" (depth) "em" } { (process.pid) " " (process.command) }
                     span.sizes { (Iec(process.rss_bytes)) " resident" (proportional(process, ", ", "")) }
                 }
                 (bar(&process.census, process.rss_bytes, largest.max(1)))
@@ -87,7 +87,7 @@ fn together(inspection: &Inspection, largest: u64) -> Markup {
 fn folded(process: &ProcessReport, open: bool) -> Markup {
     markup! {
         details.one id={ "p" (process.pid) } open[open] {
-            summary { h2 { (process.pid) " " (visible(&process.command)) } (figures(process)) }
+            summary { h2 { (process.pid) " " (process.command) } (figures(process)) }
             (content(process))
         }
     }
@@ -124,7 +124,7 @@ fn content(process: &ProcessReport) -> Markup {
         }
         @if let Some(allocator) = &process.allocator { (tables::allocator(allocator)) }
         @if let Some(runtime) = &process.runtime {
-            h3 { "unbloat run " span.quiet { (visible(&runtime.policy)) } }
+            h3 { "unbloat run " span.quiet { (runtime.policy) } }
             p { (visible(&super::words::runtime(runtime))) }
         }
         (notes(&process.notes))

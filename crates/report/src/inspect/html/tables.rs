@@ -168,7 +168,7 @@ fn bins(allocator: &Allocator) -> Markup {
 
 fn arena_row(arena: &Arena) -> Markup {
     let names = arena.threads.iter().map(|thread| match &thread.name {
-        Some(name) => visible(name),
+        Some(name) => name.shown(),
         None => thread.tid.to_string(),
     });
     let threads: Vec<String> = names.collect();

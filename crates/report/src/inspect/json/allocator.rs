@@ -4,6 +4,7 @@ use serde::Serialize;
 use unbloat_heap::model::{
     Allocator, Arena, ArenaExtents, Bin, GlibcSettings, JemallocSettings, Settings, ThreadCache,
 };
+use unbloat_untrusted::Untrusted;
 
 #[derive(Serialize)]
 pub(super) struct AllocatorFound<'a> {
@@ -129,7 +130,7 @@ impl<'a> ArenaRow<'a> {
 #[derive(Serialize)]
 struct Thread<'a> {
     tid: i32,
-    name: Option<&'a str>,
+    name: Option<&'a Untrusted>,
     cached_chunks: u64,
     cached_bytes: u64,
 }
@@ -137,12 +138,7 @@ struct Thread<'a> {
 impl<'a> Thread<'a> {
     fn of(thread: &'a ThreadCache) -> Self {
         let ThreadCache { tid, name, cached_chunks, cached_bytes } = thread;
-        Thread {
-            tid: tid.0,
-            name: name.as_deref(),
-            cached_chunks: *cached_chunks,
-            cached_bytes: *cached_bytes,
-        }
+        Thread { tid: tid.0, name: name.as_ref(), cached_chunks: *cached_chunks, cached_bytes: *cached_bytes }
     }
 }
 

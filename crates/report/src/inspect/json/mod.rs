@@ -9,15 +9,13 @@ use allocator::AllocatorFound;
 use ruby::Ruby;
 use serde::Serialize;
 use unbloat_heap::model::{Census, Failure, Finding, Inspection, Note, ProcessReport, Runtime, Sharing};
+use unbloat_untrusted::Untrusted;
 
 /// Renders an inspection as one JSON document, over several lines if `pretty`.
 #[must_use]
 pub fn json(inspection: &Inspection, pretty: bool) -> String {
     let document = Document::of(inspection);
-    let text =
-        if pretty { serde_json::to_string_pretty(&document) } else { serde_json::to_string(&document) };
-    // Plain structures with text keys: serialization has no way to fail.
-    text.unwrap_or_default()
+    if pretty { crate::json::pretty(&document) } else { crate::json::line(&document) }
 }
 
 #[derive(Serialize)]
@@ -43,7 +41,7 @@ impl<'a> Document<'a> {
 struct Process<'a> {
     pid: i32,
     parent: Option<i32>,
-    command: &'a str,
+    command: &'a Untrusted,
     threads: u64,
     rss_bytes: u64,
     pss_bytes: Option<u64>,
@@ -104,16 +102,16 @@ impl<'a> Process<'a> {
 /// What `unbloat run` does in a process.
 #[derive(Serialize)]
 struct Under<'a> {
-    policy: &'a str,
+    policy: &'a Untrusted,
     trims: u64,
     trim_returned_bytes: u64,
-    problem: Option<&'a str>,
+    problem: Option<&'a Untrusted>,
 }
 
 impl<'a> Under<'a> {
     fn of(runtime: &'a Runtime) -> Self {
         let Runtime { policy, trims, returned_bytes, problem } = runtime;
-        Under { policy, trims: *trims, trim_returned_bytes: *returned_bytes, problem: problem.as_deref() }
+        Under { policy, trims: *trims, trim_returned_bytes: *returned_bytes, problem: problem.as_ref() }
     }
 }
 
@@ -170,7 +168,7 @@ fn parts(census: &Census) -> Vec<Part> {
 #[derive(Serialize)]
 struct Failed<'a> {
     pid: i32,
-    command: Option<&'a str>,
+    command: Option<&'a Untrusted>,
     code: &'static str,
     text: &'a str,
 }
@@ -178,7 +176,7 @@ struct Failed<'a> {
 impl<'a> Failed<'a> {
     fn of(failure: &'a Failure) -> Self {
         let Note { code, text } = &failure.note;
-        Failed { pid: failure.pid.0, command: failure.command.as_deref(), code: code.name(), text }
+        Failed { pid: failure.pid.0, command: failure.command.as_ref(), code: code.name(), text }
     }
 }
 

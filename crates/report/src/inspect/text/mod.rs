@@ -82,7 +82,7 @@ fn push_process(out: &mut String, process: &ProcessReport, style: &Style) {
 
 fn push_title(out: &mut String, process: &ProcessReport, style: &Style) {
     let pid = format!("{}  ", process.pid);
-    let command = clip(&process.command, style.width.saturating_sub(pid.len()));
+    let command = clip(process.command.raw(), style.width.saturating_sub(pid.len()));
     let _ = writeln!(out, "{pid}{}", style.paint(Ink::Bold, &command));
     let ruby = process.ruby.as_ref().map(|ruby| format!("Ruby {}", ruby.version));
     let allocator = process.allocator.as_ref().map(|allocator| match &allocator.version {
@@ -236,7 +236,7 @@ fn push_notes(out: &mut String, notes: &[Note], style: &Style) {
 
 fn push_failure(out: &mut String, failure: &Failure, style: &Style) {
     let command =
-        failure.command.as_deref().map_or(String::new(), |command| format!("  {}", clip(command, 60)));
+        failure.command.as_ref().map_or(String::new(), |command| format!("  {}", clip(command.raw(), 60)));
     let _ = writeln!(out, "\n{}{command}", failure.pid);
     let paragraph = wrap(&failure.note.text, style.width, 4);
     let _ = write!(out, "  {} {}", style.paint(Ink::Red, "!"), paragraph.trim_start());
