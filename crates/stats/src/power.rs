@@ -93,7 +93,8 @@ fn exceeded(quantile: f64, degrees: f64) -> f64 {
     })
 }
 
-fn t_quantile(degrees: f64, p: f64) -> f64 {
+/// The quantile of Student's *t*.
+pub(crate) fn t_quantile(degrees: f64, p: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
 }
 

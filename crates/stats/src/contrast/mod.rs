@@ -80,6 +80,54 @@ pub fn p_value(blocks: &[Block], seed: u64) -> f64 {
     permutation::two_sided_p(&ratios, seed).max(student::two_sided_p(ratios.observed()))
 }
 
+/// Whether the upper one of the [`bounds`] is at most `limit`. Faster than making both.
+#[must_use]
+pub fn is_below(blocks: &[Block], limit: f64, alpha: f64, seed: u64) -> bool {
+    let ratios = LogRatios::of(blocks);
+    let within = |interval: Option<(f64, f64)>| interval.is_some_and(|(_, high)| high.exp() <= limit);
+    within(student::interval(ratios.observed(), alpha))
+        && within(bootstrap::interval(ratios.observed(), alpha, seed))
+}
+
+/// Whether the lower one of the [`bounds`] is above `limit`. Faster than making both.
+#[must_use]
+pub fn is_above(blocks: &[Block], limit: f64, alpha: f64, seed: u64) -> bool {
+    let ratios = LogRatios::of(blocks);
+    let beyond = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, _)| low.exp() > limit);
+    beyond(student::interval(ratios.observed(), alpha))
+        && beyond(bootstrap::interval(ratios.observed(), alpha, seed))
+}
+
+/// The p value of [`contrast`] if it is at most `level`; else possibly less than that, but above `level`.
+#[must_use]
+pub fn p_value_up_to(blocks: &[Block], level: f64, seed: u64) -> f64 {
+    let ratios = LogRatios::of(blocks);
+    let student = student::two_sided_p(ratios.observed());
+    if student > level { student } else { permutation::two_sided_p(&ratios, seed).max(student) }
+}
+
+/// The log ratios of the blocks that count, in three figures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// Blocks that count.
+    pub blocks: usize,
+    /// Mean of the log ratios.
+    pub log_mean: f64,
+    /// Their standard deviation; 0 for one block.
+    pub log_sd: f64,
+}
+
+impl Summary {
+    /// Summarizes the blocks; `None` if none counts.
+    #[must_use]
+    pub fn of(blocks: &[Block]) -> Option<Self> {
+        let ratios = LogRatios::of(blocks);
+        let observed = ratios.observed();
+        let log_sd = if observed.len() > 1 { sd(observed) } else { 0.0 };
+        (!observed.is_empty()).then(|| Summary { blocks: observed.len(), log_mean: mean(observed), log_sd })
+    }
+}
+
 /// The `alpha` of the [`bounds`] that decide whether one of several variants costs no more than a margin.
 ///
 /// A variant is recommended only if *all* its costs are below the margin, so each cost may be tested at the full level (an

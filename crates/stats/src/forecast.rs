@@ -1,0 +1,255 @@
+//! The chance of an answer within the blocks that are left, and which variants can no longer win.
+//!
+//! Futures are drawn from what the data allow: each comparison's mean and spread from their posterior under a flat prior
+//! (so that five blocks promise less than fifteen with the same figures), then the blocks to come, looked at as the rule will look
+//! at them ("predictive power": D. J. Spiegelhalter, L. S. Freedman & P. R. Blackburn, *Controlled Clinical Trials* 7, 1986).
+//! Decisions are approximated by Student's *t* alone, and comparisons are drawn independently of each other.
+//!
+//! A variant that is dropped because it can hardly win any more cannot be recommended by mistake. So dropping never raises the
+//! chance of a false answer.
+
+use crate::contrast::Summary;
+use crate::decision::{Answer, Finding, Requirement, Rule, Standing, answer, standing};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// Futures that are drawn. A chance of 5 % is then known to about 1 %.
+const FUTURES: usize = 400;
+
+/// The chance of passing below which a variant is not worth further runs.
+pub const FUTILE: f64 = 0.05;
+
+/// One variant so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course {
+    /// Its requirements, what is to be small first, and what its blocks say about them.
+    pub requirements: Vec<(Requirement, Summary)>,
+    /// Whether it gets further runs.
+    pub is_running: bool,
+}
+
+/// What is to be expected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// The chance of an answer within the blocks that are left.
+    pub chance: f64,
+    /// Further blocks until the answer, or until none are left; the mean over all futures.
+    pub blocks: f64,
+    /// Each variant's chance of passing within them.
+    pub passing: Vec<f64>,
+}
+
+/// Draws the futures of an experiment that may go on for `left` blocks. `worth` is the ratio from which on a gain is worth
+/// having. `None` if a comparison has fewer than two blocks, which say nothing about the spread.
+#[must_use]
+pub fn forecast(rule: &Rule, courses: &[Course], left: usize, worth: f64, seed: u64) -> Option<Forecast> {
+    let summaries = || courses.iter().flat_map(|course| &course.requirements).map(|(_, summary)| summary);
+    let (fewest, most) = (summaries().map(|s| s.blocks).min()?, summaries().map(|s| s.blocks).max()?);
+    if fewest < 2 {
+        return None;
+    }
+    let criteria: Vec<Criteria> = (fewest..=most + left).map(|blocks| Criteria::of(rule, blocks)).collect();
+    let course = Drawing { courses, criteria: &criteria, fewest, left, worth };
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut sum = Forecast { chance: 0.0, blocks: 0.0, passing: vec![0.0; courses.len()] };
+    for _ in 0..FUTURES {
+        let future = course.draw(&mut random);
+        sum.chance += f64::from(u8::from(future.is_answered)) / FUTURES as f64;
+        sum.blocks += future.blocks as f64 / FUTURES as f64;
+        for (chance, standing) in sum.passing.iter_mut().zip(&future.standings) {
+            *chance += f64::from(u8::from(*standing == Standing::Passes)) / FUTURES as f64;
+        }
+    }
+    Some(sum)
+}
+
+/// What *t* has to reach after a number of blocks; infinite before the first look.
+#[derive(Debug, Clone, Copy)]
+struct Criteria {
+    difference: f64,
+    met: f64,
+    refuted: f64,
+}
+
+impl Criteria {
+    fn of(rule: &Rule, blocks: usize) -> Self {
+        let comparisons = (rule.variants * rule.requirements).max(1) as f64;
+        let critical = |alpha: f64| match StudentsT::new(0.0, 1.0, blocks as f64 - 1.0) {
+            Ok(law) if alpha > 0.0 => law.inverse_cdf(1.0 - alpha / 2.0),
+            _ => f64::INFINITY,
+        };
+        Criteria {
+            difference: critical(rule.difference_alpha(blocks) / comparisons),
+            met: critical(rule.met_alpha(blocks)),
+            refuted: critical(rule.refuted_alpha(blocks)),
+        }
+    }
+
+    fn finding(self, requirement: Requirement, sums: &Sums) -> Finding {
+        let (center, error) = (sums.mean(), sums.error());
+        let (is_met, limit) = match requirement {
+            Requirement::Smaller { worth } => (center < -self.difference * error, worth),
+            Requirement::AtMost { limit } => (center + self.met * error <= limit.ln(), limit),
+        };
+        match is_met {
+            true => Finding::Met,
+            false if center - self.refuted * error > limit.ln() => Finding::Refuted,
+            false => Finding::Open,
+        }
+    }
+}
+
+/// Running sums of one comparison.
+#[derive(Debug, Clone, Copy)]
+struct Sums {
+    blocks: usize,
+    sum: f64,
+    squares: f64,
+    /// The truth in this future.
+    truth: (f64, f64),
+}
+
+impl Sums {
+    fn draw(summary: &Summary, random: &mut Xoshiro256PlusPlus) -> Self {
+        let count = summary.blocks as f64;
+        let chi_square: f64 = (1..summary.blocks).map(|_| normal(random).powi(2)).sum();
+        let spread = summary.log_sd * ((count - 1.0) / chi_square).sqrt();
+        let center = summary.log_mean + spread / count.sqrt() * normal(random);
+        let squares = summary.log_sd.powi(2) * (count - 1.0) + count * summary.log_mean.powi(2);
+        Sums { blocks: summary.blocks, sum: count * summary.log_mean, squares, truth: (center, spread) }
+    }
+
+    fn add_block(&mut self, random: &mut Xoshiro256PlusPlus) {
+        let log_ratio = self.truth.0 + self.truth.1 * normal(random);
+        self.blocks += 1;
+        self.sum += log_ratio;
+        self.squares += log_ratio * log_ratio;
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.blocks as f64
+    }
+
+    fn error(&self) -> f64 {
+        let count = self.blocks as f64;
+        let squares = (self.squares - self.sum * self.sum / count).max(0.0);
+        (squares / (count - 1.0) / count).sqrt()
+    }
+}
+
+struct Drawing<'a> {
+    courses: &'a [Course],
+    /// From `fewest` blocks on.
+    criteria: &'a [Criteria],
+    fewest: usize,
+    left: usize,
+    worth: f64,
+}
+
+struct Future {
+    is_answered: bool,
+    /// Further blocks.
+    blocks: usize,
+    standings: Vec<Standing>,
+}
+
+impl Drawing<'_> {
+    fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Future {
+        let mut sums: Vec<Vec<Sums>> = self
+            .courses
+            .iter()
+            .map(|course| {
+                course.requirements.iter().map(|(_, summary)| Sums::draw(summary, random)).collect()
+            })
+            .collect();
+        let mut standings = self.standings(&sums);
+        for blocks in 1..=self.left {
+            for (course, sums) in self.courses.iter().zip(&mut sums).filter(|(course, _)| course.is_running) {
+                debug_assert_eq!(course.requirements.len(), sums.len());
+                sums.iter_mut().for_each(|sums| sums.add_block(random));
+            }
+            standings = self.standings(&sums);
+            let ratios: Vec<f64> = sums
+                .iter()
+                .map(|sums| sums.first().map_or(f64::INFINITY, |gain| gain.mean().exp()))
+                .collect();
+            if answer(&standings, &ratios, self.worth) != Answer::Open {
+                return Future { is_answered: true, blocks, standings };
+            }
+        }
+        Future { is_answered: false, blocks: self.left, standings }
+    }
+
+    /// A variant without further runs that has not passed is out of the race.
+    fn standings(&self, sums: &[Vec<Sums>]) -> Vec<Standing> {
+        let of_course = |(course, sums): (&Course, &Vec<Sums>)| {
+            let found = course.requirements.iter().zip(sums).map(|((requirement, _), sums)| {
+                self.criteria[sums.blocks - self.fewest].finding(*requirement, sums)
+            });
+            match standing(&found.collect::<Vec<_>>()) {
+                Standing::Open(requirement) if !course.is_running => Standing::RuledOut(requirement),
+                standing => standing,
+            }
+        };
+        self.courses.iter().zip(sums).map(of_course).collect()
+    }
+}
+
+/// A standard normal deviate (Box & Muller 1958).
+fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+    let (radius, angle): (f64, f64) = (random.random(), random.random());
+    (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::looks::Looks;
+
+    const WORTH: f64 = 1.0 / 1.05;
+
+    fn course(blocks: usize, gain: f64, cost: f64, log_sd: f64) -> Course {
+        let summary = |ratio: f64| Summary { blocks, log_mean: ratio.ln(), log_sd };
+        let requirements = vec![
+            (Requirement::Smaller { worth: WORTH }, summary(gain)),
+            (Requirement::AtMost { limit: 1.05 }, summary(cost)),
+        ];
+        Course { requirements, is_running: true }
+    }
+
+    fn of(courses: &[Course], left: usize) -> Forecast {
+        let looks = Looks::every_block(20, 2 * courses.len(), 0.05);
+        let rule = Rule { alpha: 0.05, looks, variants: courses.len(), requirements: 2 };
+        forecast(&rule, courses, left, WORTH, 1).unwrap()
+    }
+
+    #[test]
+    fn a_clear_case_is_answered_soon_and_a_noisy_one_is_not() {
+        let (clear, noisy) = (of(&[course(6, 0.7, 1.0, 0.015)], 14), of(&[course(6, 0.7, 1.04, 0.15)], 14));
+        assert!(clear.chance > 0.95 && clear.blocks < 3.0 && clear.passing[0] > 0.95, "{clear:?}");
+        assert!(noisy.chance < 0.4 && noisy.blocks > 8.0, "{noisy:?}");
+    }
+
+    #[test]
+    fn more_blocks_left_mean_a_better_chance() {
+        let chances: Vec<f64> = [1, 4, 14].map(|left| of(&[course(6, 0.8, 1.0, 0.05)], left).chance).to_vec();
+        assert!(chances[0] < chances[1] && chances[1] < chances[2], "{chances:?}");
+        assert_eq!(of(&[course(6, 0.8, 1.0, 0.05)], 0).chance, 0.0);
+    }
+
+    #[test]
+    fn a_variant_far_beyond_the_margin_is_futile() {
+        let forecast = of(&[course(10, 0.8, 1.12, 0.05), course(10, 0.8, 1.0, 0.05)], 10);
+        assert!(forecast.passing[0] < FUTILE && forecast.passing[1] > 0.5, "{forecast:?}");
+    }
+
+    #[test]
+    fn a_variant_that_is_not_run_holds_nothing_up() {
+        let mut open = course(7, 0.6, 1.04, 0.08);
+        open.is_running = false;
+        let forecast = of(&[open, course(8, 0.8, 1.0, 0.01)], 5);
+        assert!(forecast.chance > 0.95 && forecast.passing[0] == 0.0, "{forecast:?}");
+    }
+}
