@@ -1,5 +1,5 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
-.PHONY: demo test build matrix soak bench
+.PHONY: demo test build matrix soak bench calibrate
 .DEFAULT_GOAL := build
 
 build:
@@ -35,6 +35,12 @@ soak:
 	scripts/soak --policy arenas=1,trim=adaptive forks
 	scripts/soak --policy arenas=1,trim=adaptive collections
 	UNBLOAT_SOAK=1000 cargo test --release --locked -p unbloat --test trim soak -- --nocapture --test-threads=1
+
+# Half an hour: the simulations behind docs/method/compare.md, with twenty times as many experiments as in `make test`. Prints
+# the figures that the page quotes.
+calibrate:
+	@scripts/deps build
+	UNBLOAT_CALIBRATION=20 cargo test --release --locked -p unbloat-stats --test calibration -- --nocapture
 
 # Hours: every measurement of bench/ beside its peers. Each can be run by itself.
 bench:

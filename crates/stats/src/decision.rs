@@ -6,15 +6,16 @@
 //!
 //! | requirement | met | refuted |
 //! |---|---|---|
-//! | [`Requirement::Smaller`] | the ratio is shown to be below 1: p after [`holm`]'s correction over all variants × requirements, and an interval without 1 | the lower bound is above the gain that is worth having |
-//! | [`Requirement::AtMost`] | the upper bound is within the margin | the lower bound is beyond the margin |
+//! | [`Requirement::Smaller`] | the ratio is shown to be below 1: p after [`holm`]'s correction over all variants × requirements, and an interval without 1 | the gain is shown to be less than what is worth having ([`is_above`]) |
+//! | [`Requirement::AtMost`] | the cost is shown to be within the margin ([`is_below`]) | it is shown to be beyond the margin ([`is_above`]) |
 //!
 //! The error rates of the two answers, each at most alpha:
 //!
 //! - **Use a variant** that does not meet a requirement. *All* requirements must be met, so each is tested at the full level (an
 //!   intersection–union test); *any* variant might slip through, so the level is shared among the variants.
 //! - **Keep the control** though some variant meets all requirements and gains what is worth having. *All* variants must
-//!   be ruled out, so each is at the full level; *any* of its requirements may do it, so the level is shared among these.
+//!   be ruled out, so each is at the full level; *any* of its requirements may do it, so the level is shared among these:
+//!   half for what is to be small, the rest for the costs.
 //!
 //! Each comparison's level is that of the look at its own number of blocks ([`Looks::share`]), so a variant that is no
 //! longer run keeps its standing.
@@ -22,6 +23,7 @@
 use crate::contrast::{Block, Summary, is_above, is_below, margin_alpha, p_value_up_to};
 use crate::holm;
 use crate::looks::Looks;
+use std::cell::OnceCell;
 
 /// What the rule asks of one metric. Ratios are variant ÷ control, and less is better.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +49,16 @@ pub struct Demand {
     pub blocks: Vec<Block>,
 }
 
+impl Demand {
+    /// How many standard errors the estimate is clear of the limit; negative beyond it.
+    fn clearance(&self) -> f64 {
+        let (Requirement::Smaller { worth: limit } | Requirement::AtMost { limit }) = self.requirement;
+        Summary::of(&self.blocks).map_or(f64::NEG_INFINITY, |Summary { blocks, log_mean, log_sd }| {
+            (limit.ln() - log_mean) * (blocks as f64).sqrt() / log_sd.max(f64::MIN_POSITIVE)
+        })
+    }
+}
+
 /// What the data say about a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
@@ -67,6 +79,9 @@ pub enum Standing {
     RuledOut(usize),
     /// Not decided: the requirement with this index is open.
     Open(usize),
+    /// Not decided, and not run any more, because it can hardly pass within the blocks that are left: the requirement with
+    /// this index is open.
+    Futile(usize),
 }
 
 /// The answer after a look.
@@ -76,8 +91,10 @@ pub enum Answer {
     Use(usize),
     /// No variant gains what is worth having at no more than the costs that are allowed.
     Keep,
-    /// Go on.
-    Open,
+    /// Go on: some variant may still pass.
+    GoOn,
+    /// Nothing is shown, and going on would hardly change that.
+    Undecided,
 }
 
 /// The rule as it applies to one experiment.
@@ -106,10 +123,15 @@ impl Rule {
         margin_alpha(self.difference_alpha(blocks), self.variants)
     }
 
-    /// The two-sided level of bounds that rule a variant out.
+    /// The two-sided level at which a requirement rules a variant out. Half of the chance of a mistake belongs to what is to
+    /// be small, because that is what most variants fail by; the costs share the other half.
     #[must_use]
-    pub fn refuted_alpha(&self, blocks: usize) -> f64 {
-        margin_alpha(self.difference_alpha(blocks), self.requirements)
+    pub fn refuted_alpha(&self, requirement: Requirement, blocks: usize) -> f64 {
+        let costs = self.requirements.saturating_sub(1).max(1) as f64;
+        match requirement {
+            Requirement::Smaller { .. } => self.difference_alpha(blocks),
+            Requirement::AtMost { .. } => self.difference_alpha(blocks) / costs,
+        }
     }
 
     /// The level at which intervals are reported.
@@ -125,16 +147,26 @@ impl Rule {
         if share > 0.0 { (p / share).min(1.0) } else { 1.0 }
     }
 
-    /// Tests all requirements of all variants, in the order given.
+    /// How each variant stands.
     #[must_use]
-    pub fn findings(&self, variants: &[Vec<Demand>], seed: u64) -> Vec<Vec<Finding>> {
-        let raw: Vec<f64> = variants.iter().flatten().map(|demand| self.p(demand, seed)).collect();
-        let mut adjusted = holm::adjust(&raw).into_iter();
-        let mut finding = |demand: &Demand| {
-            let is_different = adjusted.next().is_some_and(|p| p <= self.alpha);
-            self.finding(demand, is_different, seed)
+    pub fn standings(&self, variants: &[Vec<Demand>], seed: u64) -> Vec<Standing> {
+        let differences = OnceCell::new();
+        let is_different = |variant: usize, index: usize| {
+            let different: &Vec<Vec<bool>> = differences.get_or_init(|| self.differences(variants, seed));
+            different[variant][index]
         };
-        variants.iter().map(|demands| demands.iter().map(&mut finding).collect()).collect()
+        let of = |(variant, demands): (usize, &Vec<Demand>)| {
+            self.standing(demands, |index| is_different(variant, index), seed)
+        };
+        variants.iter().enumerate().map(of).collect()
+    }
+
+    /// Which comparisons are called different by their corrected p values.
+    #[must_use]
+    pub fn differences(&self, variants: &[Vec<Demand>], seed: u64) -> Vec<Vec<bool>> {
+        let raw: Vec<f64> = variants.iter().flatten().map(|demand| self.p(demand, seed)).collect();
+        let mut adjusted = holm::adjust(&raw).into_iter().map(|p| p <= self.alpha);
+        variants.iter().map(|demands| adjusted.by_ref().take(demands.len()).collect()).collect()
     }
 
     /// Exact where it might matter: at most alpha.
@@ -144,24 +176,46 @@ impl Rule {
         self.as_single_look(p_value_up_to(&demand.blocks, level, seed), blocks)
     }
 
-    fn finding(&self, demand: &Demand, is_different: bool, seed: u64) -> Finding {
-        let Some(summary) = Summary::of(&demand.blocks) else { return Finding::Open };
-        let (met, refuted) = (self.met_alpha(summary.blocks), self.refuted_alpha(summary.blocks));
-        if met <= 0.0 {
-            return Finding::Open;
+    /// Costs come first, the least clear one first of all: as long as one is open, a gain matters only if it is refuted, and
+    /// neither its p values nor the other bounds need to be made.
+    fn standing(&self, demands: &[Demand], is_different: impl Fn(usize) -> bool, seed: u64) -> Standing {
+        let is_refuted = |index: &usize| self.is_refuted(&demands[*index], seed);
+        let is_met = |index: &usize| self.is_met(&demands[*index], || is_different(*index), seed);
+        let is_gain = |index: &usize| matches!(demands[*index].requirement, Requirement::Smaller { .. });
+        let (gains, mut costs): (Vec<usize>, Vec<usize>) = (0..demands.len()).partition(is_gain);
+        costs.sort_by(|&a, &b| demands[a].clearance().total_cmp(&demands[b].clearance()));
+        if let Some(&cost) = costs.iter().find(|cost| is_refuted(cost)) {
+            return Standing::RuledOut(cost);
         }
-        let (is_met, limit) = match demand.requirement {
-            Requirement::Smaller { worth } => {
-                let is_less = || is_below(&demand.blocks, 1.0, self.interval_alpha(), seed);
-                (is_different && summary.log_mean < 0.0 && is_less(), worth)
+        let open_cost = costs.into_iter().find(|cost| !is_met(cost));
+        // A gain that is shown may still be smaller than what is worth having.
+        match (gains.iter().find(|gain| is_refuted(gain) && !is_met(gain)), open_cost) {
+            (Some(&gain), _) => Standing::RuledOut(gain),
+            (None, Some(cost)) => Standing::Open(cost),
+            (None, None) => {
+                gains.into_iter().find(|gain| !is_met(gain)).map_or(Standing::Passes, Standing::Open)
             }
-            Requirement::AtMost { limit } => (is_below(&demand.blocks, limit, met, seed), limit),
-        };
-        match is_met {
-            true => Finding::Met,
-            false if is_above(&demand.blocks, limit, refuted, seed) => Finding::Refuted,
-            false => Finding::Open,
         }
+    }
+
+    fn is_met(&self, demand: &Demand, is_different: impl Fn() -> bool, seed: u64) -> bool {
+        let Some(summary) = Summary::of(&demand.blocks) else { return false };
+        match demand.requirement {
+            Requirement::Smaller { .. } => {
+                summary.log_mean < 0.0
+                    && is_different()
+                    && is_below(&demand.blocks, 1.0, self.interval_alpha(), seed)
+            }
+            Requirement::AtMost { limit } => {
+                is_below(&demand.blocks, limit, self.met_alpha(summary.blocks), seed)
+            }
+        }
+    }
+
+    fn is_refuted(&self, demand: &Demand, seed: u64) -> bool {
+        let (Requirement::Smaller { worth: limit } | Requirement::AtMost { limit }) = demand.requirement;
+        let blocks = Summary::of(&demand.blocks).map_or(0, |summary| summary.blocks);
+        is_above(&demand.blocks, limit, self.refuted_alpha(demand.requirement, blocks), seed)
     }
 }
 
@@ -186,10 +240,12 @@ pub fn answer(standings: &[Standing], ratios: &[f64], worth: f64) -> Answer {
         wanted.map(|(index, (_, ratio))| (index, *ratio)).min_by(|a, b| a.1.total_cmp(&b.1))
     };
     let open = smallest(|standing| matches!(standing, Standing::Open(_)));
+    let is_any_futile = standings.iter().any(|standing| matches!(standing, Standing::Futile(_)));
     match (smallest(|standing| *standing == Standing::Passes), open) {
-        (Some((_, passing)), Some((_, open))) if open < passing * worth => Answer::Open,
+        (Some((_, passing)), Some((_, open))) if open < passing * worth => Answer::GoOn,
         (Some((index, _)), _) => Answer::Use(index),
-        (None, Some(_)) => Answer::Open,
+        (None, Some(_)) => Answer::GoOn,
+        (None, None) if is_any_futile => Answer::Undecided,
         (None, None) => Answer::Keep,
     }
 }
@@ -199,6 +255,9 @@ mod tests {
     use super::*;
     use crate::contrast::MIN_BLOCKS;
 
+    const GAIN: Requirement = Requirement::Smaller { worth: 1.0 / 1.05 };
+    const COST: Requirement = Requirement::AtMost { limit: 1.05 };
+
     fn demand(requirement: Requirement, ratio: f64, blocks: usize) -> Demand {
         let wobble = |i: usize| 1.0 + 0.01 * (i as f64 * 2.3).sin();
         let block = |i: usize| Block { controls: vec![1.0, wobble(i + 7)], variant: ratio * wobble(i) };
@@ -206,10 +265,7 @@ mod tests {
     }
 
     fn variant(gain: f64, cost: f64, blocks: usize) -> Vec<Demand> {
-        vec![
-            demand(Requirement::Smaller { worth: 1.0 / 1.05 }, gain, blocks),
-            demand(Requirement::AtMost { limit: 1.05 }, cost, blocks),
-        ]
+        vec![demand(GAIN, gain, blocks), demand(COST, cost, blocks)]
     }
 
     fn rule(variants: usize, looks: Looks) -> Rule {
@@ -217,8 +273,7 @@ mod tests {
     }
 
     fn decide(variants: &[Vec<Demand>], looks: Looks) -> (Vec<Standing>, Answer) {
-        let findings = rule(variants.len(), looks).findings(variants, 1);
-        let standings: Vec<Standing> = findings.iter().map(|findings| standing(findings)).collect();
+        let standings = rule(variants.len(), looks).standings(variants, 1);
         let ratios: Vec<f64> = variants
             .iter()
             .map(|v| Summary::of(&v[0].blocks).map_or(f64::INFINITY, |summary| summary.log_mean.exp()))
@@ -246,7 +301,7 @@ mod tests {
     fn before_the_first_look_nothing_is_decided() {
         let variants = [variant(0.5, 1.0, MIN_BLOCKS)];
         let (standings, answer) = decide(&variants, Looks::every_block(20, 2, 0.05));
-        assert_eq!((standings, answer), (vec![Standing::Open(0)], Answer::Open));
+        assert_eq!((standings, answer), (vec![Standing::Open(1)], Answer::GoOn));
         // A fixed number of blocks may be as small.
         assert_eq!(decide(&variants, Looks::Once).1, Answer::Use(0));
     }
@@ -255,9 +310,13 @@ mod tests {
     fn an_open_variant_holds_the_answer_up_only_if_it_looks_clearly_smaller() {
         let standings = [Standing::Passes, Standing::Open(1)];
         assert_eq!(answer(&standings, &[0.80, 0.79], 1.0 / 1.05), Answer::Use(0));
-        assert_eq!(answer(&standings, &[0.80, 0.70], 1.0 / 1.05), Answer::Open);
-        assert_eq!(answer(&[Standing::Open(0)], &[0.9], 1.0 / 1.05), Answer::Open);
+        assert_eq!(answer(&standings, &[0.80, 0.70], 1.0 / 1.05), Answer::GoOn);
+        assert_eq!(answer(&[Standing::Open(0)], &[0.9], 1.0 / 1.05), Answer::GoOn);
         assert_eq!(answer(&[], &[], 1.0 / 1.05), Answer::Keep);
+        let futile = [Standing::RuledOut(1), Standing::Futile(1)];
+        assert_eq!(answer(&futile, &[0.80, 0.70], 1.0 / 1.05), Answer::Undecided);
+        let passes = [Standing::Passes, Standing::Futile(1)];
+        assert_eq!(answer(&passes, &[0.80, 0.70], 1.0 / 1.05), Answer::Use(0));
     }
 
     #[test]
@@ -266,10 +325,12 @@ mod tests {
         let fixed = rule(4, Looks::Once);
         for blocks in FIRST..=20 {
             assert!(sequential.met_alpha(blocks) < fixed.met_alpha(blocks));
-            assert!(sequential.refuted_alpha(blocks) < fixed.refuted_alpha(blocks));
+            assert!(sequential.refuted_alpha(COST, blocks) < fixed.refuted_alpha(COST, blocks));
             assert!(sequential.as_single_look(0.001, blocks) > 0.001);
         }
-        assert_eq!((fixed.met_alpha(9), fixed.refuted_alpha(9), fixed.interval_alpha()), (0.025, 0.05, 0.05));
+        assert_eq!((fixed.met_alpha(9), fixed.interval_alpha()), (0.025, 0.05));
+        let three = Rule { requirements: 3, ..fixed };
+        assert_eq!((three.refuted_alpha(GAIN, 9), three.refuted_alpha(COST, 9)), (0.05, 0.025));
     }
 
     const FIRST: usize = crate::looks::FIRST_LOOK;

@@ -14,11 +14,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Futures that are drawn. A chance of 5 % is then known to about 1 %.
+/// Futures that are drawn. A chance of 2 % is then known to about 0.7 %.
 const FUTURES: usize = 400;
 
 /// The chance of passing below which a variant is not worth further runs.
-pub const FUTILE: f64 = 0.05;
+pub const FUTILE: f64 = 0.02;
 
 /// One variant so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,8 @@ pub fn forecast(rule: &Rule, courses: &[Course], left: usize, worth: f64, seed: 
 struct Criteria {
     difference: f64,
     met: f64,
-    refuted: f64,
+    gain_refuted: f64,
+    cost_refuted: f64,
 }
 
 impl Criteria {
@@ -82,20 +83,25 @@ impl Criteria {
         Criteria {
             difference: critical(rule.difference_alpha(blocks) / comparisons),
             met: critical(rule.met_alpha(blocks)),
-            refuted: critical(rule.refuted_alpha(blocks)),
+            gain_refuted: critical(rule.refuted_alpha(Requirement::Smaller { worth: 1.0 }, blocks)),
+            cost_refuted: critical(rule.refuted_alpha(Requirement::AtMost { limit: 1.0 }, blocks)),
         }
     }
 
     fn finding(self, requirement: Requirement, sums: &Sums) -> Finding {
         let (center, error) = (sums.mean(), sums.error());
-        let (is_met, limit) = match requirement {
-            Requirement::Smaller { worth } => (center < -self.difference * error, worth),
-            Requirement::AtMost { limit } => (center + self.met * error <= limit.ln(), limit),
+        let (is_met, is_refuted) = match requirement {
+            Requirement::Smaller { worth } => {
+                (center < -self.difference * error, center - self.gain_refuted * error > worth.ln())
+            }
+            Requirement::AtMost { limit } => {
+                (center + self.met * error <= limit.ln(), center - self.cost_refuted * error > limit.ln())
+            }
         };
-        match is_met {
-            true => Finding::Met,
-            false if center - self.refuted * error > limit.ln() => Finding::Refuted,
-            false => Finding::Open,
+        match (is_met, is_refuted) {
+            (true, _) => Finding::Met,
+            (false, true) => Finding::Refuted,
+            (false, false) => Finding::Open,
         }
     }
 }
@@ -174,21 +180,23 @@ impl Drawing<'_> {
                 .iter()
                 .map(|sums| sums.first().map_or(f64::INFINITY, |gain| gain.mean().exp()))
                 .collect();
-            if answer(&standings, &ratios, self.worth) != Answer::Open {
-                return Future { is_answered: true, blocks, standings };
+            match answer(&standings, &ratios, self.worth) {
+                Answer::Use(_) | Answer::Keep => return Future { is_answered: true, blocks, standings },
+                Answer::Undecided => return Future { is_answered: false, blocks, standings },
+                Answer::GoOn => {}
             }
         }
         Future { is_answered: false, blocks: self.left, standings }
     }
 
-    /// A variant without further runs that has not passed is out of the race.
+    /// A variant without further runs stays undecided.
     fn standings(&self, sums: &[Vec<Sums>]) -> Vec<Standing> {
         let of_course = |(course, sums): (&Course, &Vec<Sums>)| {
             let found = course.requirements.iter().zip(sums).map(|((requirement, _), sums)| {
                 self.criteria[sums.blocks - self.fewest].finding(*requirement, sums)
             });
             match standing(&found.collect::<Vec<_>>()) {
-                Standing::Open(requirement) if !course.is_running => Standing::RuledOut(requirement),
+                Standing::Open(requirement) if !course.is_running => Standing::Futile(requirement),
                 standing => standing,
             }
         };

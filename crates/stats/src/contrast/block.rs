@@ -39,6 +39,22 @@ impl LogRatios {
         LogRatios { observed: labelings.iter().map(|ratios| ratios[0]).collect(), labelings }
     }
 
+    /// As if the true ratio were `limit` and the variant's runs were divided by it: under that hypothesis they could as
+    /// well be the control's.
+    pub(super) fn relative_to(blocks: &[Block], limit: f64) -> Self {
+        let shifted = |block: &Block| Block { variant: block.variant / limit, ..block.clone() };
+        LogRatios::of(&blocks.iter().map(shifted).collect::<Vec<_>>())
+    }
+
+    /// With the opposite sign.
+    pub(super) fn mirrored(self) -> Self {
+        let mirror = |ratios: Vec<f64>| ratios.into_iter().map(|ratio| -ratio).collect::<Vec<_>>();
+        LogRatios {
+            observed: mirror(self.observed),
+            labelings: self.labelings.into_iter().map(mirror).collect(),
+        }
+    }
+
     /// Block by block, as measured.
     pub(super) fn observed(&self) -> &[f64] {
         &self.observed

@@ -21,6 +21,12 @@ pub(super) fn two_sided_p(ratios: &LogRatios, seed: u64) -> f64 {
     share(ratios, seed, Extreme::Either(observed.abs() - tolerance(observed)))
 }
 
+/// The share of relabelings whose mean is at most the observed one.
+pub(super) fn lower_p(ratios: &LogRatios, seed: u64) -> f64 {
+    let observed: f64 = ratios.observed().iter().sum();
+    share(ratios, seed, Extreme::AtMost(observed + tolerance(observed)))
+}
+
 /// At best the observed labeling is the most extreme of all. With two controls in some block no other is as extreme: its
 /// mirror image would have to give the variant's name to both. With one control in all blocks the mirror image is.
 pub(super) fn smallest_p(ratios: &LogRatios) -> f64 {
@@ -41,23 +47,15 @@ fn tolerance(sum: f64) -> f64 {
 enum Extreme {
     /// This far from 0, on either side.
     Either(f64),
+    /// No larger than this.
+    AtMost(f64),
 }
 
 impl Extreme {
     fn holds(self, sum: f64) -> bool {
         match self {
             Extreme::Either(threshold) => sum.abs() >= threshold,
-        }
-    }
-
-    /// How many of the ascending `sums` are extreme after adding `shift`.
-    fn count(self, sums: &[f64], shift: f64) -> usize {
-        match self {
-            Extreme::Either(threshold) if threshold <= 0.0 => sums.len(),
-            Extreme::Either(threshold) => {
-                let low = sums.partition_point(|sum| sum + shift <= -threshold);
-                low + sums.len() - sums.partition_point(|sum| sum + shift < threshold)
-            }
+            Extreme::AtMost(threshold) => sum <= threshold,
         }
     }
 }
@@ -82,17 +80,39 @@ fn is_exact(labelings: &[Vec<f64>]) -> bool {
 
 fn exact_share(labelings: &[Vec<f64>], extreme: Extreme) -> f64 {
     let (first, second) = halves(labelings);
-    let first = sums(first);
-    let mut second = sums(second);
-    second.sort_unstable_by(f64::total_cmp);
-    let hits: usize = first.iter().map(|&sum| extreme.count(&second, sum)).sum();
+    let (first, second) = (sums(first), sums(second));
+    let mirrored = |sums: &[f64]| sums.iter().rev().map(|sum| -sum).collect::<Vec<_>>();
+    let at_most = |threshold: f64| pairs_reaching(&mirrored(&first), &mirrored(&second), -threshold);
+    let hits = match extreme {
+        Extreme::Either(threshold) if threshold <= 0.0 => first.len() * second.len(),
+        Extreme::Either(threshold) => pairs_reaching(&first, &second, threshold) + at_most(-threshold),
+        Extreme::AtMost(threshold) => at_most(threshold),
+    };
     hits as f64 / (first.len() as f64 * second.len() as f64)
 }
 
-/// The sums under all relabelings of these blocks.
+/// How many pairs of two ascending lists have at least this sum.
+fn pairs_reaching(first: &[f64], second: &[f64], threshold: f64) -> usize {
+    let mut too_small = second.len();
+    first
+        .iter()
+        .map(|sum| {
+            while too_small > 0 && sum + second[too_small - 1] >= threshold {
+                too_small -= 1;
+            }
+            second.len() - too_small
+        })
+        .sum()
+}
+
+/// The sums under all relabelings of these blocks, ascending.
 fn sums(labelings: &[Vec<f64>]) -> Vec<f64> {
     labelings.iter().fold(vec![0.0], |sums, labels| {
-        sums.iter().flat_map(|sum| labels.iter().map(move |log| sum + log)).collect()
+        let mut more: Vec<f64> =
+            labels.iter().flat_map(|log| sums.iter().map(move |sum| sum + log)).collect();
+        // A stable sort merges what is ascending already.
+        more.sort_by(f64::total_cmp);
+        more
     })
 }
 
@@ -125,6 +145,17 @@ mod tests {
             let all = sums(ratios.labelings());
             let hits = all.iter().filter(|sum| sum.abs() >= observed.abs() - 1e-9).count();
             assert_eq!(two_sided_p(&ratios, 1), hits as f64 / all.len() as f64, "{count} blocks");
+        }
+    }
+
+    #[test]
+    fn one_side_counts_what_listing_all_relabelings_counts() {
+        for count in 1..9 {
+            let ratios = wobbling(count);
+            let observed: f64 = ratios.observed().iter().sum();
+            let all = sums(ratios.labelings());
+            let hits = all.iter().filter(|sum| **sum <= observed + 1e-9).count();
+            assert_eq!(lower_p(&ratios, 1), hits as f64 / all.len() as f64, "{count} blocks");
         }
     }
 

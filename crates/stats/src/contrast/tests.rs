@@ -118,3 +118,36 @@ fn the_seed_repeats_the_interval() {
     assert_eq!(contrast(&runs, 0.05, 7), contrast(&runs, 0.05, 7));
     assert_ne!(contrast(&runs, 0.05, 7).unwrap().interval, contrast(&runs, 0.05, 8).unwrap().interval);
 }
+
+#[test]
+fn limits_are_shown_within_the_bounds_only() {
+    let mut shown = 0;
+    for seed in 0..40 {
+        let wobble = |i: usize| 1.0 + 0.06 * ((i * 7 + seed) as f64 * 2.3).sin();
+        let runs: Vec<Block> = (0..8)
+            .map(|i| Block { controls: vec![1.0, wobble(i + 31)], variant: 1.03 * wobble(i) })
+            .collect();
+        let (low, high) = bounds(&runs, 0.05, 1).unwrap();
+        for limit in [0.9, 0.97, 1.0, 1.03, 1.06, 1.1, 1.2] {
+            let (below, above) = (is_below(&runs, limit, 0.05, 1), is_above(&runs, limit, 0.05, 1));
+            // Up to what other resamples make of the same bounds.
+            assert!(!below || high <= 1.01 * limit, "{seed}: {high} {limit}");
+            assert!(!above || low > 0.99 * limit, "{seed}: {low} {limit}");
+            shown += usize::from(below) + usize::from(above);
+        }
+        let p = p_value(&runs, 1);
+        assert_eq!(p_value_up_to(&runs, 1.0, 1), p);
+        assert!(p_value_up_to(&runs, p / 2.0, 1) > p / 2.0);
+    }
+    assert!(shown > 100, "{shown}");
+    assert!(!is_below(&blocks(&[(TWO, 0.5); 4]), 0.9, 0.05, 1));
+    assert!(is_below(&blocks(&[(TWO, 0.5); 5]), 0.5001, 0.05, 1));
+    assert!(is_above(&blocks(&[(TWO, 0.5); 5]), 0.4999, 0.05, 1));
+}
+
+#[test]
+fn a_limit_is_not_shown_with_fewer_relabelings_than_its_level_needs() {
+    let one_control: &[f64] = &[1.0];
+    assert!(!is_below(&blocks(&[(one_control, 0.5); 5]), 0.9, 0.05, 1), "1/32 is more than 0.025");
+    assert!(is_below(&blocks(&[(one_control, 0.5); 6]), 0.9, 0.05, 1), "1/64 is less");
+}

@@ -1,6 +1,7 @@
-//! Thousands of simulated experiments with known effects: the claims of the comparison must hold on average.
-#![allow(clippy::unwrap_used)]
+//! A fixed number of blocks: false differences, coverage, and the minimum detectable effect.
 
+use crate::noise::{Shape, normal};
+use crate::repeated;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use unbloat_stats::contrast::{Block, bounds, contrast, margin_alpha, p_value};
@@ -19,15 +20,14 @@ struct Setup {
     metrics: usize,
     /// How much noisier the variants are than the control.
     noisier: f64,
-    /// One run in ten lies five times as far off.
-    heavy_tails: bool,
+    shape: Shape,
     /// Blocks of which one control run was left out.
     one_control: usize,
 }
 
 /// The rule's metrics of four variants in the default number of blocks.
 const USUAL: Setup =
-    Setup { blocks: 6, variants: 4, metrics: 3, noisier: 1.0, heavy_tails: false, one_control: 0 };
+    Setup { blocks: 6, variants: 4, metrics: 3, noisier: 1.0, shape: Shape::Normal, one_control: 0 };
 
 struct Experiment {
     /// Metric by metric, in it variant by variant.
@@ -36,19 +36,13 @@ struct Experiment {
     aa: Vec<Block>,
 }
 
-fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
-    let (u, v): (f64, f64) = (random.random(), random.random());
-    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-}
-
 impl Setup {
     fn design(self) -> Design {
         Design { blocks: self.blocks, comparisons: self.variants * self.metrics, alpha: ALPHA }
     }
 
     fn error(self, random: &mut Xoshiro256PlusPlus) -> f64 {
-        let far = self.heavy_tails && random.random_bool(0.1);
-        NOISE * if far { 5.0 } else { 1.0 } * normal(random)
+        NOISE * self.shape.draw(random)
     }
 
     /// What each block has in common varies far more than the runs within it. Comparisons without a given effect have
@@ -91,7 +85,7 @@ impl Experiment {
 
 /// The share of `count` simulated experiments of which something holds.
 fn share(count: usize, seed: u64, mut holds: impl FnMut(&mut Xoshiro256PlusPlus) -> bool) -> f64 {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let (mut random, count) = (Xoshiro256PlusPlus::seed_from_u64(seed), repeated(count));
     (0..count).filter(|_| holds(&mut random)).count() as f64 / count as f64
 }
 
@@ -137,7 +131,7 @@ fn with_known_effects_intervals_cover_them() {
 #[test]
 fn outliers_missing_controls_and_noisier_variants_make_no_false_plans() {
     let setups = [
-        Setup { heavy_tails: true, ..USUAL },
+        Setup { shape: Shape::HeavyTails, ..USUAL },
         Setup { one_control: 2, ..USUAL },
         Setup { one_control: 9, blocks: 9, ..USUAL },
         Setup { noisier: 2.0, ..USUAL },
