@@ -1,17 +1,17 @@
-//! What `libunbloat.so` and the rest of Unbloat agree on. No I/O, no allocation, no dependencies.
+//! The contract between `libunbloat.so` and the rest of Unbloat. No I/O, no allocation, no dependencies.
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`page`] | the layout of the status page |
 //! | [`place`] | the file of a status page: its directory and its name |
 //! | [`snapshot`] | reading a status page back from its bytes |
-//! | [`reason`] | why the runtime did nothing the last time it decided |
+//! | [`reason`] | reasons for which the runtime did nothing |
 //! | [`library`] | the two libraries that are loaded into servers, by name |
 //! | [`vocabulary`] | the parts of a policy, the words of their values, and the environment variables that carry them |
 //!
 //! **The status page.** Every process that has the runtime loaded keeps one small file of [`PAGE_BYTES`] bytes. The file is an
-//! array of 64-bit words in the machine's byte order; [`Word`] and [`Text`] name them. A reader sees every word whole; two words
-//! may be from moments a little apart. [`Word::Magic`] is written last: a page without it is still being made. The writer is
+//! array of 64-bit words in the machine's byte order; [`Word`] and [`Text`] name them. The writer
+//! copies its words there from time to time; two words may be from moments a little apart. [`Word::Magic`] is written last: a page without it is still being made. The writer is
 //! `crates/runtime`; the reader that finds a process's page is `unbloat_process::status_page`.
 #![no_std]
 

@@ -42,14 +42,14 @@ pub enum Word {
     Magic = 0,
     /// The process id as the process itself sees it (in its own pid namespace).
     Pid = 1,
-    /// When the process began: field 22 of `/proc/PID/stat`, clock ticks since boot. With the pid it names a
+    /// Start of the process: field 22 of `/proc/PID/stat`, clock ticks since boot. With the pid it names a
     /// process for good, so that a page that outlived its process is not taken for its successor's.
     StartTicks = 2,
     /// Garbage collections of either kind since the process (or its nearest forked ancestor) began.
     GcCount = 3,
     /// Full collections among them.
     GcMajorCount = 4,
-    /// How often freed memory was given back to the kernel (`malloc_trim` or the allocator's own purge).
+    /// Number of times that freed memory was given back to the kernel (`malloc_trim` or the allocator's own purge).
     Trims = 5,
     /// Bytes by which the resident set shrank over those trims, summed; growth during a trim counts as 0.
     TrimReturnedBytes = 6,
@@ -59,7 +59,7 @@ pub enum Word {
     TrimMaxNs = 8,
     /// Minor page faults soon after pages were given back, at most as many as those: memory that was needed again.
     Refaults = 9,
-    /// Why nothing was done the last time the policy decided; see [`Reason`].
+    /// Reason for the last decision of the policy; see [`Reason`].
     LastReason = 10,
     /// `CLOCK_MONOTONIC` nanoseconds at the end of the last trim; 0 before the first.
     LastTrimAtNs = 11,
@@ -71,15 +71,15 @@ pub enum Word {
     IdleTrims = 14,
     /// Trims asked for by the program with `Unbloat.trim`.
     RequestedTrims = 15,
-    /// How many `Unbloat.suspend` blocks are open now.
+    /// Number of `Unbloat.suspend` blocks that are open now.
     Suspended = 16,
-    /// How many forks lie between this process and the one that was started with the runtime.
+    /// Number of forks between this process and the one that was started with the runtime.
     ForkGeneration = 17,
     /// 1 when the runtime hears the garbage collector, 0 when it has switched itself off or is not in a Ruby.
     Hearing = 18,
     /// Processor nanoseconds used by the runtime's own thread.
     ThreadCpuNs = 19,
-    /// When the allocator gives back what is freed: 1 at once, 2 after its own delay, 0 where the runtime does not decide that.
+    /// Moment at which the allocator returns freed pages: 1 at once, 2 after its own delay, 0 where the runtime does not decide that.
     Returning = 20,
     /// First of the [`TRIM_BUCKETS`] buckets of the trim-time histogram.
     TrimHistogram = 32,
@@ -97,7 +97,7 @@ pub enum Text {
     Library,
     /// Ruby's version as the process states it, empty outside Ruby.
     Ruby,
-    /// What does not work here and why; empty when all does.
+    /// Problems of this process, in words; empty when there are none.
     Notice,
 }
 

@@ -1,4 +1,4 @@
-//! Why the policy did nothing the last time it was asked.
+//! Reasons for which the runtime did nothing the last time it decided.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ pub enum Reason {
     CpuBudget = 4,
     /// The last trims returned too few bytes for the time they took.
     LowYield = 5,
-    /// What the last trims returned was needed again at once.
+    /// The program needed at once what the last trims returned.
     Refaulted = 6,
     /// The program is inside `Unbloat.suspend`.
     Suspended = 7,
@@ -38,6 +38,8 @@ pub enum Reason {
     InternalError = 14,
     /// A trim would keep threads of the busy process waiting for too long; it is left for when the process falls idle.
     TooLong = 15,
+    /// The runtime's thread could not be started.
+    NoThread = 16,
     /// A code that this version does not know.
     Unknown = u64::MAX,
 }
@@ -45,7 +47,7 @@ pub enum Reason {
 impl Reason {
     /// The reason behind a code.
     pub fn from_code(code: u64) -> Self {
-        const KNOWN: [Reason; 16] = [
+        const KNOWN: [Reason; 17] = [
             Reason::NothingHeard,
             Reason::Trimmed,
             Reason::NoGrowth,
@@ -62,6 +64,7 @@ impl Reason {
             Reason::UnknownRuby,
             Reason::InternalError,
             Reason::TooLong,
+            Reason::NoThread,
         ];
         KNOWN.into_iter().find(|&reason| reason as u64 == code).unwrap_or(Reason::Unknown)
     }
@@ -87,6 +90,7 @@ impl Reason {
             Reason::TooLong => {
                 "a trim would keep busy threads waiting too long; it is left until the process is idle"
             }
+            Reason::NoThread => "the runtime's thread could not be started; the next collection tries again",
             Reason::Unknown => "a reason that this version of unbloat does not know",
         }
     }
@@ -104,9 +108,9 @@ mod tests {
 
     #[test]
     fn every_code_comes_back_as_its_reason() {
-        for code in 0..16 {
+        for code in 0..17 {
             assert_eq!(Reason::from_code(code) as u64, code);
         }
-        assert_eq!(Reason::from_code(16), Reason::Unknown);
+        assert_eq!(Reason::from_code(17), Reason::Unknown);
     }
 }

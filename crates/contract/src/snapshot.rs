@@ -10,12 +10,12 @@ pub struct Snapshot {
     words: [u64; WORDS],
 }
 
-/// Why some bytes are not a status page.
+/// Reason for which some bytes are not a status page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// Fewer than [`PAGE_BYTES`] bytes.
     Short {
-        /// How many there were.
+        /// Number of bytes.
         bytes: usize,
     },
     /// The first word is not [`MAGIC`] of any version: not a page, or one that is still being made.
@@ -86,12 +86,12 @@ impl Snapshot {
         }
     }
 
-    /// Why nothing was done the last time the policy decided.
+    /// Reason for the last decision of the policy.
     pub fn last_reason(&self) -> Reason {
         Reason::from_code(self.word(Word::LastReason))
     }
 
-    /// When freed pages go back, where the runtime decides that: `at_once`, or `later`, after the allocator's own delay.
+    /// Moment at which freed pages go back, where the runtime decides that: `at_once`, or `later`, after the allocator's own delay.
     pub fn returning(&self) -> Option<&'static str> {
         match self.word(Word::Returning) {
             1 => Some("at_once"),
@@ -100,7 +100,7 @@ impl Snapshot {
         }
     }
 
-    /// How many trims fell into each bucket of [`TRIM_BUCKET_BOUNDS_NS`] and beyond.
+    /// Number of trims in each bucket of [`TRIM_BUCKET_BOUNDS_NS`] and beyond.
     pub fn trim_histogram(&self) -> [u64; TRIM_BUCKETS] {
         let mut buckets = [0; TRIM_BUCKETS];
         let words = self.words.iter().skip(Word::TrimHistogram as usize);

@@ -15,7 +15,7 @@ macro_rules! words {
             /// All values, in the order in which messages list them.
             pub const ALL: &'static [$name] = &[$($name::$value),*];
 
-            /// How the value is spelled.
+            /// The value's spelling.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self {
@@ -49,7 +49,7 @@ words! {
 }
 
 words! {
-    /// Which collections are followed by a trim.
+    /// The collections that are followed by a trim.
     Trim {
         /// None.
         Off = "off",
@@ -63,7 +63,7 @@ words! {
 }
 
 words! {
-    /// When Ruby's heap is compacted.
+    /// The moments at which Ruby's heap is compacted.
     Compact {
         /// Never.
         Off = "off",
@@ -121,6 +121,12 @@ variables! {
     Compact = c"UNBLOAT_COMPACT",
     /// `1`: `Process.warmup` before the server forks. Set by `unbloat run`.
     Warmup = c"UNBLOAT_WARMUP",
+    /// The entry of `LD_PRELOAD` that is the policy's allocator. Set by `unbloat run`.
+    Preload = c"UNBLOAT_PRELOAD",
+    /// The value of `MALLOC_ARENA_MAX` that is the policy's. Set by `unbloat run`.
+    Arenas = c"UNBLOAT_ARENAS",
+    /// `PID:NAME` while a Ruby starts itself again with the policy's allocator. Set by the runtime.
+    Restarted = c"UNBLOAT_RESTARTED",
     /// Bytes of growth below which nothing is trimmed (suffix K, M, G).
     TrimGrowth = c"UNBLOAT_TRIM_GROWTH",
     /// Seconds from the end of a trim to the next.
@@ -143,8 +149,14 @@ variables! {
 
 impl Variable {
     /// The variables that `unbloat run` sets. A nested run starts without them.
-    pub const OF_A_POLICY: [Variable; 4] =
-        [Variable::Policy, Variable::Trim, Variable::Compact, Variable::Warmup];
+    pub const OF_A_POLICY: [Variable; 6] = [
+        Variable::Policy,
+        Variable::Trim,
+        Variable::Compact,
+        Variable::Warmup,
+        Variable::Preload,
+        Variable::Arenas,
+    ];
 
     /// The variable's name.
     #[must_use]

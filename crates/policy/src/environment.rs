@@ -1,7 +1,7 @@
 //! The variables that bring a policy about, kept apart from those that the user has set.
 //!
-//! What the user has in `LD_PRELOAD`, `RUBYOPT` and `MALLOC_CONF` is kept, with ours in front. What an outer `unbloat run` left
-//! there (`UNBLOAT_POLICY` tells what) is taken out first, so that nesting does not pile up and `off` is a control. Where the two
+//! The user's own entries in `LD_PRELOAD`, `RUBYOPT` and `MALLOC_CONF` stay, with ours in front. The entries of an outer `unbloat
+//! run` (`UNBLOAT_POLICY` tells which) are taken out first, so that nesting does not pile up and `off` is a control. Where the two
 //! sides contradict each other, a [`Note`] says so.
 
 use crate::note::Note;
@@ -9,7 +9,7 @@ use crate::policy::{Allocator, Carrier, Policy, rows};
 use std::path::Path;
 use unbloat_contract::{Library, Variable, switch};
 
-/// Changes to an environment, and what there is to say about them.
+/// Changes to an environment, with notes on conflicts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Variables to set.
@@ -82,6 +82,8 @@ pub(crate) fn preload(draft: &mut Draft<'_>) {
     let behind = theirs.iter().copied().filter(|item| Some(*item) != ours.as_deref());
     let wanted: Vec<&str> = ours.as_deref().into_iter().chain(behind).collect();
     draft.change_list("LD_PRELOAD", &before, &wanted, ":");
+    // For the runtime to know which entry is ours.
+    draft.changes.set.extend(ours.map(|ours| (Variable::Preload.name(), ours)));
 }
 
 /// `MALLOC_ARENA_MAX`.
@@ -102,6 +104,9 @@ pub(crate) fn arenas(draft: &mut Draft<'_>) {
     }
     if replaced {
         draft.changes.notes.push(Note::without_glibc("arenas", &arenas));
+    }
+    if draft.policy.loads_runtime() {
+        draft.changes.set.push((Variable::Arenas.name(), arenas.clone()));
     }
     draft.changes.set.push((NAME, arenas));
 }
@@ -141,7 +146,7 @@ impl Draft<'_> {
     fn require_runtime(&mut self) {
         let before = self.value("RUBYOPT").unwrap_or_default();
         let runtime = self.libraries.join(Library::Runtime.file_name());
-        let ours = self.policy.needs_runtime().then(|| format!("-r{}", runtime.display()));
+        let ours = self.policy.loads_runtime().then(|| format!("-r{}", runtime.display()));
         let theirs = before.split_whitespace().filter(|item| !is_ours(item));
         let wanted: Vec<&str> = ours.as_deref().into_iter().chain(theirs).collect();
         self.change_list("RUBYOPT", &before, &wanted, " ");
@@ -211,7 +216,7 @@ fn is_ours(item: &str) -> bool {
     Library::ALL.into_iter().any(|library| library.file_name() == name)
 }
 
-/// Whether a library brings a malloc of its own, by its name.
+/// True if a library brings a malloc of its own, by its name.
 #[must_use]
 pub fn is_allocator(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();

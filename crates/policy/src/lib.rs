@@ -10,8 +10,8 @@
 //! | [`environment`] | the variables of a policy, kept apart from those of the user |
 //! | [`deploy`] | lines for a shell, Dockerfile, unit, Procfile, Heroku and Kubernetes |
 //! | [`note`] | conflicts and limits that a user should know of |
-//! | [`program`] | the program behind a command, and what cannot work in it |
-//! | `own_jemalloc` | whether a program brings a jemalloc of its own |
+//! | [`program`] | the program behind a command, and the limits that it sets to a policy |
+//! | `own_jemalloc` | a program's own jemalloc |
 //! | [`proof`] | proof that a policy is live in a process |
 
 pub mod deploy;

@@ -1,4 +1,4 @@
-//! What there is to say about a policy on this machine: conflicts with the user's own settings, and limits of the program.
+//! Notes on a policy: conflicts with the user's own settings, and limits of the program.
 
 use crate::program::Limit;
 use std::fmt;
@@ -59,7 +59,7 @@ pub enum Note {
     Limited {
         /// The program.
         program: PathBuf,
-        /// What about it.
+        /// The limit.
         limit: Limit,
     },
 }

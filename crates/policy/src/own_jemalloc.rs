@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use unbloat_process::elf::Elf;
 
-/// What all messages of jemalloc begin with; it is in every binary that has jemalloc linked in.
+/// The start of all messages of jemalloc; it is in every binary that has jemalloc linked in.
 const MESSAGE: &[u8] = b"<jemalloc>";
 
-/// Where libruby lies when nothing in the executable says so, beside `../lib` from there.
+/// Directories of libruby when the executable names none, besides `../lib` from there.
 const LIBRARY_DIRECTORIES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/lib"];
 
-/// Whether a program, or the libruby that it needs, holds or needs a jemalloc. `bytes` are the program's.
+/// True if a program, or the libruby that it needs, holds or needs a jemalloc. `bytes` are the program's.
 pub(crate) fn is_in(program: &Path, elf: &Elf, bytes: &[u8]) -> bool {
     let needed = elf.needed(bytes);
     let libruby = needed.iter().find(|name| name.starts_with("libruby"));
@@ -29,7 +29,7 @@ fn shows_jemalloc(needed: &[String], bytes: &[u8]) -> bool {
     needed.iter().any(|name| name.starts_with("libjemalloc")) || memmem::find(bytes, MESSAGE).is_some()
 }
 
-/// The file of a library that a program needs, about where the dynamic linker will find it (ld.so(8)).
+/// Finds the file of a library that a program needs, much as the dynamic linker will (ld.so(8)).
 fn find(library: &str, program: &Path, directories: &[String]) -> Option<PathBuf> {
     let program = program.canonicalize().ok()?;
     let origin = program.parent()?;

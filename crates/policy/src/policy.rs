@@ -1,4 +1,4 @@
-//! The policies: what a user may ask for, and how it is spelled.
+//! The policies that a user may ask for, and their spelling.
 //!
 //! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off` are whole
 //! policies; parts after them change them: `lean,trim=off`. Each part is a row of the table at the end of this file: how it is
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use unbloat_contract::{Compact, Library, Part, Trim, Variable};
 
-/// Who serves `malloc`.
+/// The allocator that serves `malloc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocator {
     /// Whatever the process has anyway.
@@ -23,22 +23,22 @@ pub enum Allocator {
     System(PathBuf),
 }
 
-/// What is wanted of a server's memory.
+/// A policy for a server's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Who serves `malloc`.
+    /// The allocator that serves `malloc`.
     pub allocator: Allocator,
     /// At most so many arenas in glibc.
     pub arenas: Option<u16>,
-    /// Which collections are followed by a trim.
+    /// The collections that are followed by a trim.
     pub trim: Trim,
-    /// When Ruby's heap is compacted.
+    /// The moments at which Ruby's heap is compacted.
     pub compact: Compact,
-    /// Whether `Process.warmup` is called before the server forks.
+    /// Calls `Process.warmup` before the server forks.
     pub warmup: bool,
 }
 
-/// Why a policy was not understood.
+/// Reason for which a policy was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No part has this name.
@@ -49,7 +49,7 @@ pub enum PolicyError {
     Value {
         /// The part.
         part: String,
-        /// What should stand there.
+        /// The values that it takes.
         wanted: &'static str,
     },
 }
@@ -67,18 +67,24 @@ impl Policy {
     /// The best combination by measurement (docs/method/lean.md).
     pub const LEAN: Policy = Policy { trim: Trim::Adaptive, allocator: Allocator::Jemalloc, ..Policy::OFF };
 
-    /// Whether the policy has work for the runtime inside the process.
+    /// True if the policy has work for the runtime inside the process.
     #[must_use]
     pub fn needs_runtime(&self) -> bool {
         let by_runtime = |row: &&Row| matches!(row.carrier, Carrier::Runtime { .. });
         rows().filter(by_runtime).any(|row| (row.value)(self).is_some())
     }
 
+    /// True if the runtime is loaded: for its own work, or to keep the policy's allocator from programs that are no Ruby.
+    #[must_use]
+    pub fn loads_runtime(&self) -> bool {
+        self.needs_runtime() || self.allocator != Allocator::Own
+    }
+
     /// The libraries that the policy loads.
     #[must_use]
     pub fn libraries(&self) -> Vec<Library> {
         let wanted = |library: &Library| match library {
-            Library::Runtime => self.needs_runtime(),
+            Library::Runtime => self.loads_runtime(),
             Library::Jemalloc => self.allocator == Allocator::Jemalloc,
         };
         Library::ALL.into_iter().filter(wanted).collect()
@@ -165,21 +171,21 @@ pub(crate) struct Row {
     pub(crate) part: Part,
     /// The values that messages list; none for a part that is a bare word.
     spelled: &'static [&'static str],
-    /// What a message asks for where the value is wrong.
+    /// The values, as a message about a wrong one asks for them.
     wanted: &'static str,
     /// Takes the value over into a policy; `None` when it is none.
     set: fn(&mut Policy, &str) -> Option<()>,
     /// The value in a policy; `None` where it is as in `off`, empty for a bare word.
     value: fn(&Policy) -> Option<String>,
-    /// Whether the part is written behind `lean` and not in its place.
+    /// True if the part is written behind `lean` and not in its place.
     beside_lean: bool,
-    /// How it reaches the server.
+    /// The way in which it reaches the server.
     pub(crate) carrier: Carrier,
-    /// What must be true of a process in which it is live.
+    /// The claim that holds in a process in which it is live.
     pub(crate) claim: fn(&Policy) -> Option<Claim>,
 }
 
-/// How a part of a policy reaches the server.
+/// The way in which a part of a policy reaches the server.
 pub(crate) enum Carrier {
     /// The runtime reads a variable; `None` where its default is what is wanted.
     Runtime { variable: Variable, value: fn(&Policy) -> Option<&'static str> },

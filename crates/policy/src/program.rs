@@ -1,4 +1,4 @@
-//! The program behind a command, and what about it limits a policy.
+//! The program behind a command, and the limits that it sets to a policy.
 //!
 //! Scripts are followed to their interpreters (`#!/usr/bin/env ruby` as well), up to the program that the kernel will
 //! load. The result is a hint for the user, never a reason not to start.
@@ -12,13 +12,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use unbloat_process::elf::Elf;
 
-/// How many `#!` lines are followed; the kernel stops at about as many.
+/// Number of `#!` lines that are followed; the kernel stops at about as many.
 const MAX_INTERPRETERS: usize = 5;
 
-/// Where commands are looked for without `PATH`, as execvp(3) does (`confstr(_CS_PATH)` of glibc).
+/// Directories of commands without `PATH`, as execvp(3) does (`confstr(_CS_PATH)` of glibc).
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// How much of a file the kernel looks at for its `#!` line (`BINPRM_BUF_SIZE`).
+/// Bytes of a file that the kernel reads for its `#!` line (`BINPRM_BUF_SIZE`).
 const SHEBANG_BYTES: u64 = 256;
 
 /// The program behind a command.
@@ -26,7 +26,7 @@ const SHEBANG_BYTES: u64 = 256;
 pub struct Program {
     /// The file that the kernel loads in the end: the command itself or its interpreter.
     pub path: PathBuf,
-    /// What about it limits a policy.
+    /// Properties of it that limit a policy.
     pub limits: Vec<Limit>,
 }
 
@@ -45,12 +45,12 @@ pub enum Limit {
     OwnJemalloc,
 }
 
-/// What follows from privileges: the kernel sets `AT_SECURE` (ld.so(8), "Secure-execution mode").
+/// The consequence of privileges: the kernel sets `AT_SECURE` (ld.so(8), "Secure-execution mode").
 const WITHOUT_ENVIRONMENT: &str = "so the dynamic linker ignores LD_PRELOAD and glibc MALLOC_ARENA_MAX: no allocator is \
      preloaded, and arenas=N has no effect";
 
 impl Limit {
-    /// Whether a library of ours can be preloaded all the same.
+    /// True if a library of ours can be preloaded all the same.
     #[must_use]
     pub fn allows_preload(self) -> bool {
         self == Limit::OwnJemalloc
@@ -116,13 +116,13 @@ impl Program {
         self.limits.iter().map(|&limit| Note::Limited { program: self.path.clone(), limit })
     }
 
-    /// Whether libraries of ours can be preloaded into it.
+    /// True if libraries of ours can be preloaded into it.
     #[must_use]
     pub fn allows_preload(&self) -> bool {
         self.limits.iter().all(|limit| limit.allows_preload())
     }
 
-    /// Whether libraries of ours can be loaded into it at all, as a Ruby extension too.
+    /// True if libraries of ours can be loaded into it at all, as a Ruby extension too.
     #[must_use]
     pub fn allows_loading(&self) -> bool {
         !self.limits.contains(&Limit::Musl)

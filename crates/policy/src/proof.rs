@@ -9,12 +9,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use unbloat_contract::Library;
 
-/// What a process shows of itself.
+/// The visible state of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The files from which it has code mapped.
     pub mapped: Vec<PathBuf>,
-    /// Who serves malloc there; `None` when that cannot be told.
+    /// The allocator that serves malloc; `None` when it is unknown.
     pub malloc: Option<Malloc>,
     /// The policy that its status page names; `None` without a page.
     pub runtime_policy: Option<String>,
@@ -24,12 +24,12 @@ pub struct Evidence {
     pub environment_in_memory: Option<BTreeMap<String, String>>,
 }
 
-/// Who serves malloc in a process.
+/// The allocator that serves malloc in a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malloc {
     /// The allocator's name: `glibc`, `jemalloc`, …
     pub allocator: &'static str,
-    /// What proves it, in words that name the file.
+    /// The proof, in words that name the file.
     pub evidence: String,
     /// glibc's `arena_max`, 0 when it was not set; `None` when another serves or it cannot be read.
     pub arena_max: Option<u64>,
@@ -74,14 +74,14 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// Whether it is true of a process from its start on. A forked worker has its status page only some time later.
+    /// True if the claim holds from the start of a process on. A forked worker has its status page only some time later.
     #[must_use]
     pub fn holds_at_once(&self) -> bool {
         !matches!(self, Claim::RuntimePolicy(_))
     }
 }
 
-/// What shows that a claim is true.
+/// Evidence for a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     /// The process was started with the variable.
@@ -100,7 +100,7 @@ pub enum Proof {
     RuntimePolicy(String),
 }
 
-/// Why a claim is not proved.
+/// Reason for which a claim is not proved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The variable is not there.
@@ -113,7 +113,7 @@ pub enum Problem {
         name: String,
         /// Its value.
         found: String,
-        /// What it should be.
+        /// The value that it should have.
         wanted: String,
     },
     /// The variable has another value in memory.
@@ -123,7 +123,7 @@ pub enum Problem {
         name: String,
         /// Its value.
         found: String,
-        /// What it should be.
+        /// The value that it should have.
         wanted: String,
     },
     /// The file is not mapped.
@@ -145,7 +145,7 @@ pub enum Problem {
     AllocatorIdle {
         /// The library.
         library: String,
-        /// Who serves, in words that name the file.
+        /// The proof of who serves, naming the file.
         evidence: String,
     },
     /// Another allocator serves.
@@ -155,7 +155,7 @@ pub enum Problem {
         found: &'static str,
         /// The one that should.
         wanted: String,
-        /// What proves it.
+        /// The proof.
         evidence: String,
     },
     /// A limit of glibc's where another allocator serves.
@@ -163,7 +163,7 @@ pub enum Problem {
     ArenasWithoutGlibc {
         /// The limit.
         wanted: u64,
-        /// What proves who serves.
+        /// The proof of who serves.
         evidence: String,
     },
     /// glibc has no limit of arenas.
@@ -174,7 +174,7 @@ pub enum Problem {
     OtherArenaMax {
         /// The limit.
         found: u64,
-        /// What it should be.
+        /// The value that it should have.
         wanted: u64,
     },
     /// There is no status page to prove a policy by.
@@ -185,10 +185,10 @@ pub enum Problem {
     OtherRuntimePolicy {
         /// The one that it names.
         found: String,
-        /// What it should be.
+        /// The value that it should have.
         wanted: String,
     },
-    /// Who serves malloc cannot be told.
+    /// The allocator is unknown.
     #[error("its allocator is not known")]
     AllocatorUnknown,
     /// glibc's limit of arenas cannot be read.
@@ -197,7 +197,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Whether nothing speaks against the claim, and nothing for it.
+    /// True if nothing speaks against the claim, and nothing for it.
     #[must_use]
     pub fn is_ignorance(&self) -> bool {
         matches!(self, Problem::AllocatorUnknown | Problem::ArenaMaxUnknown)
@@ -205,7 +205,7 @@ impl Problem {
 }
 
 impl Policy {
-    /// What must be true of a process in which the policy is live.
+    /// Claims that hold in a process in which the policy is live.
     #[must_use]
     pub fn claims(&self) -> Vec<Claim> {
         let mut claims: Vec<Claim> = Vec::new();

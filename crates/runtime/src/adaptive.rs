@@ -1,4 +1,4 @@
-//! When to trim: a state machine that is fed with observations and answers with a decision. No I/O, no clock.
+//! A state machine that is fed with observations and decides when to trim. No I/O, no clock.
 //!
 //! Trimming costs twice: the walk over the free memory, and the page faults when what was given back is needed
 //! again. Both are paid from one account of processor time that fills at a small share of a core (1 % unless told
@@ -31,7 +31,7 @@ use unbloat_contract::Reason;
 const MIB: u64 = 1 << 20;
 const MILLISECOND: u64 = 1_000_000;
 
-/// How far the growth that is asked for can be multiplied after fruitless trims.
+/// Largest factor for the growth that is asked for after fruitless trims.
 const MAX_BACKOFF: u64 = 64;
 
 /// A resident set that could be read: 0 says that it could not.
@@ -39,17 +39,17 @@ fn known(resident_bytes: u64) -> Option<u64> {
     (resident_bytes > 0).then_some(resident_bytes)
 }
 
-/// What to do now.
+/// A decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Trim, then call [`Adaptive::trimmed`].
     Trim {
-        /// Whether it is the trim of a process that has fallen idle.
+        /// True for the trim of a process that has fallen idle.
         idle: bool,
     },
     /// Do nothing.
     Wait {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// Nanoseconds after which to look again; `None`: not before the next garbage collection.
         look_again_ns: Option<u64>,
@@ -123,7 +123,7 @@ impl Adaptive {
         self.last = Observation { collections, majors, ..outcome.after };
     }
 
-    /// How often to look while there is work to be judged.
+    /// Interval of looks while there is work to be judged.
     fn pace_ns(&self) -> u64 {
         (self.settings.idle_after_ns / 4).max(50 * MILLISECOND)
     }
@@ -149,12 +149,12 @@ impl Adaptive {
         Decision::Wait { reason, look_again_ns: self.activity.has_worked().then(|| self.pace_ns()) }
     }
 
-    /// Whether a trim would keep threads waiting for too long.
+    /// True if a trim would keep threads waiting for too long.
     fn is_long(&self, now: &Observation) -> bool {
         now.hold_ns > self.settings.max_hold_ns
     }
 
-    /// Why not to trim a busy process now; `None` when nothing speaks against it.
+    /// Reason against trimming a busy process now; `None` when there is none.
     fn objection(&self, now: &Observation) -> Option<Reason> {
         if now.collections == 0 {
             return Some(Reason::NothingHeard);
@@ -179,7 +179,7 @@ impl Adaptive {
         None
     }
 
-    /// Whether a trim could bring `times` what is asked for.
+    /// True if a trim could bring `times` what is asked for.
     fn promises(&self, now: &Observation, times: u64) -> bool {
         let share = self.floor_bytes / 100 * self.settings.min_growth_percent;
         let asked = self.settings.min_growth_bytes.max(share).saturating_mul(times);

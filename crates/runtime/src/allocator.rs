@@ -1,4 +1,4 @@
-//! Which allocator serves this process, and how it gives freed memory back.
+//! The allocator that serves this process, and its ways of giving freed memory back.
 //!
 //! The allocator is taken for what it is, not for what was asked for: whoever defines the `malloc` that the process
 //! uses. A jemalloc is known by its `mallctl` beside that `malloc`; glibc by `gnu_get_libc_version` beside it;
@@ -43,7 +43,7 @@ pub(crate) fn recognize(threshold_bytes: Option<u64>) {
     page::set_text(Text::Allocator, name.as_str());
 }
 
-/// Whether [`give_back`] can do anything.
+/// True if [`give_back`] can do anything.
 pub(crate) fn is_known() -> bool {
     jemalloc::is_here() || !MALLOC_TRIM.load(Ordering::Acquire).is_null()
 }
@@ -63,7 +63,7 @@ pub(crate) fn give_back() {
     }
 }
 
-/// Whether [`give_back`] holds a lock that allocations wait for. jemalloc holds none while it returns pages: it takes one
+/// True if [`give_back`] holds a lock that allocations wait for. jemalloc holds none while it returns pages: it takes one
 /// extent at a time out of reach, and drops the lock of its decay for the rest (`pac_decay_to_limit`, 5.3.1 `src/pac.c`).
 pub(crate) fn trims_hold_a_lock() -> bool {
     !jemalloc::is_here()
@@ -76,7 +76,7 @@ fn glibc_version(function: *mut c_void) -> &'static str {
     unsafe { CStr::from_ptr(function()) }.to_str().unwrap_or_default()
 }
 
-/// Whether the user has given glibc a threshold, each of which stops both from moving (`do_set_mmap_threshold` and its like), and has
+/// True if the user has given glibc a threshold, each of which stops both from moving (`do_set_mmap_threshold` and its like), and has
 /// not told us of another.
 fn user_has_pinned() -> bool {
     let variables =
@@ -99,6 +99,18 @@ fn pin_thresholds(mallopt: *mut c_void, bytes: u64) {
         // SAFETY: as above; the parameters are documented.
         unsafe { mallopt(parameter, bytes) };
     }
+}
+
+/// Limits glibc's arenas, where glibc serves this process.
+pub(crate) fn limit_arenas(limit: c_int) {
+    let (Some(malloc), Some(version)) = (object(c"malloc"), object(c"gnu_get_libc_version")) else { return };
+    let Some(mallopt) = sys::symbol(c"mallopt").filter(|_| malloc.dli_fbase == version.dli_fbase) else {
+        return;
+    };
+    // SAFETY: glibc serves, so the symbol is its mallopt(3).
+    let mallopt: Mallopt = unsafe { core::mem::transmute(mallopt) };
+    // SAFETY: as above; the parameter is documented.
+    unsafe { mallopt(libc::M_ARENA_MAX, limit) };
 }
 
 /// The object (program or library) that defines a symbol.

@@ -46,11 +46,11 @@ static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
 static COLLECTIONS_BEFORE: AtomicU64 = AtomicU64::new(0);
 static MAJORS_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the worker has to be started by a job, and is not yet.
+/// True if the worker has to be started by a job, and is not yet.
 static WANTED: AtomicBool = AtomicBool::new(false);
 static JOB: sys::Once<Postpone> = sys::Once::new();
 
-/// Which moment of a collection to hear.
+/// Moment of a collection to hear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// The mark, through the sentinel.
@@ -64,7 +64,7 @@ pub(crate) fn heard() -> (u64, u64) {
     (COLLECTIONS.load(Ordering::Relaxed), MAJORS.load(Ordering::Relaxed))
 }
 
-/// Whether this Ruby's collector counts what is asked of it in its hooks: `rb_gc_stat` raises for what it does not know, and MMTk (Ruby 3.4
+/// True if this Ruby's collector keeps the counts that the hooks ask for: `rb_gc_stat` raises for what it does not know, and MMTk (Ruby 3.4
 /// and later) knows no full collections.
 pub(crate) fn counts(ruby: &Ruby) -> bool {
     ruby.holds(c"GC.stat.key?(:count) && GC.stat.key?(:major_gc_count)")

@@ -1,4 +1,4 @@
-//! How long a trim would keep other threads waiting, judged before it is made.
+//! Foresees how long a trim would keep other threads waiting.
 //!
 //! glibc's `malloc_trim` holds an arena's lock while it visits the arena's free chunks of a page or more and returns
 //! their pages (`__malloc_trim` and `mtrim`, malloc/malloc.c of 2.31–2.42); whoever allocates there waits. There is no
@@ -13,24 +13,24 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// What returning one MiB adds to a trim, in nanoseconds. Measured on 500 MiB of blocks of 50 B to 60 KB, glibc 2.36,
+/// Time that returning one MiB adds to a trim, in nanoseconds. Measured on 500 MiB of blocks of 50 B to 60 KB, glibc 2.36,
 /// x86-64 virtual machine: 80–160 µs.
 const RETURN_NS_PER_MIB: u64 = 100_000;
 
-/// What one MiB of the heap adds to the first trim after a full collection, in nanoseconds. Seen were 25–50 µs in Rails
+/// Time that one MiB of the heap adds to the first trim after a full collection, in nanoseconds. Seen were 25–50 µs in Rails
 /// workers of 200 MiB, and 110 µs in the program of bench/stalls, which replaces what it frees by blocks of other sizes.
 const AFTER_FULL_NS_PER_MIB: u64 = 50_000;
 
-/// What has been learned. Written by whoever trims, one at a time.
+/// Experience with trims. Written by whoever trims, one at a time.
 #[derive(Debug)]
 pub(crate) struct Foresight {
-    /// What the last trim took without returning anything.
+    /// Time of the last trim without its share for returning.
     visit_ns: AtomicU64,
     /// Resident set after it.
     resident_bytes: AtomicU64,
     /// Full collections until then.
     majors: AtomicU64,
-    /// What has to be reckoned with beyond that.
+    /// Time to reckon with beyond that.
     surprise_ns: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Foresight {
         }
     }
 
-    /// How long a trim would take now, in nanoseconds.
+    /// Time that a trim would take now, in nanoseconds.
     pub(crate) fn trim_ns(&self, now: Heap) -> u64 {
         self.seen_coming_ns(now).saturating_add(self.surprise_ns.load(Ordering::Relaxed))
     }

@@ -9,9 +9,9 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use unbloat_contract::Word;
 
-/// Whether jemalloc's background threads ran before the fork that is under way.
+/// True if jemalloc's background threads ran before the fork that is under way.
 static HAD_BACKGROUND_THREADS: AtomicBool = AtomicBool::new(false);
-/// Whether this process is a child that has to start them again.
+/// True if this process is a child that has to start them again.
 static LOST_BACKGROUND_THREADS: AtomicBool = AtomicBool::new(false);
 
 type Handler = unsafe extern "C" fn();

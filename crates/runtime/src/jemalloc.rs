@@ -1,4 +1,4 @@
-//! What a jemalloc in the process is asked and told, through its `mallctl` (jemalloc(3)).
+//! Questions and orders to the jemalloc in the process, through its `mallctl` (jemalloc(3)).
 
 use crate::adaptive::Returning;
 use crate::sys::{self, Line};
@@ -9,9 +9,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 
 static MALLCTL: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-/// Whether the delay of freed pages is the runtime's to change.
+/// True if the delay of freed pages is the runtime's to change.
 static STEERED: AtomicBool = AtomicBool::new(false);
-/// Whether that delay is 0 now. A forked child inherits it with the arenas.
+/// True if that delay is 0 now. A forked child inherits it with the arenas.
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// This is the process's jemalloc. Its delay is left alone if the user has set one, in `MALLOC_CONF`.
@@ -22,7 +22,7 @@ pub(crate) fn found(mallctl: *mut c_void) {
     STEERED.store(!own && delay_ms().is_some_and(|ms| ms > 0), Ordering::Relaxed);
 }
 
-/// Whether the process's malloc is jemalloc's.
+/// True if the process's malloc is jemalloc's.
 pub(crate) fn is_here() -> bool {
     mallctl().is_some()
 }
@@ -64,13 +64,13 @@ pub(crate) fn returned_pages() -> Option<u64> {
     Some(dirty.saturating_add(muzzy))
 }
 
-/// When it gives back what is freed; `None` where that is not the runtime's to change.
+/// Moment at which it returns freed pages; `None` where that is not the runtime's to change.
 pub(crate) fn returning() -> Option<Returning> {
     let now = if AT_ONCE.load(Ordering::Relaxed) { Returning::AtOnce } else { Returning::Later };
     STEERED.load(Ordering::Relaxed).then_some(now)
 }
 
-/// Changes when it gives back what is freed. Going over to "at once" gives back what is free now, on this thread.
+/// Changes the moment at which it returns freed pages. Going over to "at once" gives back what is free now, on this thread.
 pub(crate) fn set_returning(returning: Returning) {
     let Some(configured_ms) = delay_ms() else { return };
     let mut delay_ms: isize = if returning == Returning::AtOnce { 0 } else { configured_ms };
@@ -91,7 +91,7 @@ fn delay_ms() -> Option<isize> {
     read_value(c"opt.dirty_decay_ms")
 }
 
-/// Whether its background threads run; `None` for another allocator.
+/// State of its background threads; `None` for another allocator.
 pub(crate) fn background_threads() -> Option<bool> {
     read_value::<u8>(c"background_thread").map(|on| on != 0)
 }

@@ -11,17 +11,20 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`adaptive`] | when to trim: a state machine without I/O |
-//! | `foresight` | how long a trim would keep threads waiting |
-//! | [`settings`] | what the environment asks for |
-//! | `allocator` | which allocator is here and how it gives memory back |
-//! | `jemalloc` | what a jemalloc is asked and told |
+//! | [`adaptive`] | a state machine that decides when to trim; no I/O |
+//! | `foresight` | foresees how long a trim would keep threads waiting |
+//! | [`settings`] | settings that the environment asks for |
+//! | `allocator` | the allocator, and its ways of giving memory back |
+//! | `jemalloc` | questions and orders to a jemalloc |
 //! | `collector` | hearing the garbage collector |
 //! | `worker` | the thread that decides and trims |
-//! | `forks` | what happens to all this in a forked child |
+//! | `forks` | keeps all this right in a forked child |
+//! | `inheritance` | keeps the policy's allocator from other programs, and gives it back to every Ruby |
 //! | `page` | writing the status page |
 //! | `ruby` | Ruby's C functions, looked up at run time |
 //! | `module` | the Ruby module `Unbloat` |
+//! | `start` | Ruby's entry into the library |
+//! | `panic` | the end of a thread that has panicked |
 //! | `sys` | clocks, resident memory, futexes: the few system calls |
 #![cfg_attr(not(test), no_std)]
 #![allow(unsafe_code)] // in another program's process nearly every call crosses the C border
@@ -31,6 +34,7 @@ mod allocator;
 mod collector;
 mod foresight;
 mod forks;
+mod inheritance;
 mod jemalloc;
 mod module;
 mod page;

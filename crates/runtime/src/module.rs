@@ -33,7 +33,7 @@ const TEXTS: [(&CStr, Text); 4] = [
     (c"notice", Text::Notice),
 ];
 
-/// What is easier said in Ruby. `suspend` has to be undone whatever the block does, throw and raise included.
+/// The part that is easier said in Ruby. `suspend` has to be undone whatever the block does, throw and raise included.
 const IN_RUBY: &CStr = c"
 module Unbloat
   class << self
@@ -82,7 +82,7 @@ end
 Process.respond_to?(:_fork) && Process.singleton_class.prepend(Unbloat.const_get(:PrepareHeap))
 ";
 
-/// Whether another copy of the library is at work here: one of another version, in an `unbloat run` inside another.
+/// True if another copy of the library is at work here: one of another version, in an `unbloat run` inside another.
 pub(crate) fn is_defined(ruby: &Ruby) -> bool {
     ruby.holds(c"defined?(Unbloat.status) ? true : false")
 }

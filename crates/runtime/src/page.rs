@@ -1,11 +1,12 @@
-//! Writing the status page. Every store is one relaxed atomic: no lock, no allocation, safe in any hook.
+//! The status page. Every word is private memory: a store is one relaxed atomic, without a lock or an allocation, safe in any hook.
 //!
-//! Until the file is there, and when it cannot be made, the words go to a private page of the same shape, so that
-//! nobody who writes has to ask. A forked child goes back to the private page before it does anything else: its
-//! parent's file is its parent's.
+//! What others read is a file, to which [`flush`] writes the words from time to time, outside any hook. The file is mapped as well,
+//! only so that readers find its path in the process's mappings: nobody in the process touches that mapping, so a file that is
+//! truncated or removed harms nobody. The file is opened anew each time: a descriptor kept open could be closed by the program and its
+//! number be given to another file.
 
 use crate::sys::{self, Line};
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use unbloat_contract::{
@@ -13,25 +14,21 @@ use unbloat_contract::{
     trim_bucket,
 };
 
-static PRIVATE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// The mapped file, or null while the words go to [`PRIVATE`].
-static SHARED: AtomicPtr<[AtomicU64; WORDS]> = AtomicPtr::new(core::ptr::null_mut());
-/// The process that made the file; another one has inherited the mapping and must not remove it.
+static PAGE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// The mapping that names the file, never read or written here; null while there is no file.
+static SIGNPOST: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+/// The process that made the file; another one has inherited its path and must not remove it.
 static OWNER: AtomicI32 = AtomicI32::new(0);
+/// Device and inode of the file: only that one is written to.
+static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 const PATH_ROOM: usize = 256;
-/// The file's path as a C string, for the exit handler. Written once a process, before `OWNER`.
+/// The file's path as a C string. Written by whoever makes the file, before `OWNER`.
 static PATH: [AtomicU64; PATH_ROOM / 8] = [const { AtomicU64::new(0) }; PATH_ROOM / 8];
-
-fn words() -> &'static [AtomicU64; WORDS] {
-    let shared = SHARED.load(Ordering::Acquire);
-    // SAFETY: a non-null pointer is to a mapping of PAGE_BYTES bytes that stays until a fork takes the pointer away.
-    if shared.is_null() { &PRIVATE } else { unsafe { &*shared } }
-}
 
 fn word(place: Word) -> &'static AtomicU64 {
     // The index is a constant of the layout, far below WORDS; the fallback never happens and cannot panic.
-    words().get(place as usize).unwrap_or(&PRIVATE[WORDS - 1])
+    PAGE.get(place as usize).unwrap_or(&PAGE[WORDS - 1])
 }
 
 /// Stores a number.
@@ -61,60 +58,52 @@ pub(crate) fn set_reason(reason: Reason) {
 
 /// Stores a text.
 pub(crate) fn set_text(place: Text, text: &str) {
-    for (word, value) in words().iter().skip(place.first_word()).zip(pack(place, text)) {
+    for (word, value) in PAGE.iter().skip(place.first_word()).zip(pack(place, text)) {
         word.store(value, Ordering::Relaxed);
     }
 }
 
 /// Counts a trim in the histogram of trim times.
 pub(crate) fn count_trim_time(ns: u64) {
-    if let Some(bucket) = words().get(Word::TrimHistogram as usize + trim_bucket(ns)) {
+    if let Some(bucket) = PAGE.get(Word::TrimHistogram as usize + trim_bucket(ns)) {
         bucket.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A copy of the words, for `Unbloat.status`.
+/// A copy of the words, finished by definition.
 pub(crate) fn bytes() -> [u8; PAGE_BYTES] {
     let mut bytes = [0; PAGE_BYTES];
-    for (to, from) in bytes.chunks_exact_mut(8).zip(words()) {
+    for (to, from) in bytes.chunks_exact_mut(8).zip(&PAGE) {
         to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
     }
-    // The private page has no magic of its own; what is in memory is finished by definition.
     if let Some(first) = bytes.first_chunk_mut::<8>() {
         *first = MAGIC.to_ne_bytes();
     }
     bytes
 }
 
-/// Makes this process's file and moves the words there. Without a usable directory they stay private.
+/// Makes this process's file, if it has none, and writes the words to it. Outside any hook, with the GVL: it reads the environment and
+/// allocates. Without a usable directory the words stay private.
 pub(crate) fn publish() {
-    if !SHARED.load(Ordering::Acquire).is_null() {
+    if SIGNPOST.load(Ordering::Acquire).is_null() {
+        set(Word::Pid, u64::from(pid().unsigned_abs()));
+        set(Word::StartTicks, sys::start_ticks());
+        if let Some(directory) = directory() {
+            remove_stale(&directory, sys::pid_namespace());
+            make_file(&directory);
+        }
+    }
+    flush();
+}
+
+/// Writes the words to the file; makes it anew when it is gone, as after a logout, which removes its user's files. Outside any hook.
+pub(crate) fn flush() {
+    if SIGNPOST.load(Ordering::Acquire).is_null() || OWNER.load(Ordering::Acquire) != pid() {
         return;
     }
-    // SAFETY: getpid only reads.
-    let pid = unsafe { libc::getpid() };
-    set(Word::Pid, u64::from(pid.unsigned_abs()));
-    set(Word::StartTicks, sys::start_ticks());
-    let Some(directory) = directory() else { return };
-    let namespace = sys::pid_namespace();
-    remove_stale(&directory, namespace);
-    let mut path = Line::<PATH_ROOM>::new();
-    let name = FileName { namespace, pid: pid.unsigned_abs() };
-    if write!(path, "{}/{name}", directory.as_str()).is_err() {
-        return;
-    }
-    let Some(page) = map_new_file(&path) else { return };
-    for (to, from) in page.iter().zip(&PRIVATE) {
-        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-    for (to, from) in PATH.iter().zip(path_words(&path)) {
-        to.store(from, Ordering::Relaxed);
-    }
-    SHARED.store(core::ptr::from_ref(page).cast_mut(), Ordering::Release);
-    page[0].store(MAGIC, Ordering::Release);
-    if OWNER.swap(pid, Ordering::Release) == 0 {
-        // SAFETY: registers a function that lives as long as the library, which Ruby never unloads.
-        unsafe { libc::atexit(remove_own) };
+    let path = stored_path();
+    if !write_file(&path) {
+        make_file_again(&path);
     }
 }
 
@@ -122,94 +111,155 @@ pub(crate) fn publish() {
 pub(crate) fn forget_parent() {
     let kept = [Word::GcCount, Word::GcMajorCount, Word::ForkGeneration, Word::Hearing];
     let kept = kept.map(|place| (place, get(place)));
-    let shared = SHARED.swap(core::ptr::null_mut(), Ordering::AcqRel);
-    if !shared.is_null() {
-        // SAFETY: the pointer was to the whole mapping; the child has no other thread that could still use it.
-        let parent = unsafe { &*shared };
-        for (to, from) in PRIVATE.iter().zip(parent).skip(Text::Policy.first_word()) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        // SAFETY: as above; unmaps the child's own view only.
-        unsafe { libc::munmap(shared.cast(), PAGE_BYTES) };
-    }
-    for (to, _) in PRIVATE.iter().zip(0..Text::Policy.first_word()) {
-        to.store(0, Ordering::Relaxed);
+    remove_signpost(core::ptr::null_mut());
+    for (word, _) in PAGE.iter().zip(0..Text::Policy.first_word()) {
+        word.store(0, Ordering::Relaxed);
     }
     for (place, value) in kept {
         set(place, value);
     }
 }
 
+fn pid() -> libc::pid_t {
+    // SAFETY: getpid only reads.
+    unsafe { libc::getpid() }
+}
+
+/// Puts another mapping, or none, in the place of the signpost. Nobody ever holds a reference into it.
+fn remove_signpost(next: *mut c_void) {
+    let before = SIGNPOST.swap(next, Ordering::AcqRel);
+    if !before.is_null() {
+        // SAFETY: the pointer was to a whole mapping of ours, which nothing refers to.
+        unsafe { libc::munmap(before, PAGE_BYTES) };
+    }
+}
+
 /// The directory of the pages, made if need be and only used when it is ours alone.
 fn directory() -> Option<Line<PATH_ROOM>> {
-    // SAFETY: geteuid only reads.
-    let user = unsafe { libc::geteuid() };
-    let mut path = Line::<PATH_ROOM>::new();
     let runtime = sys::environment::<PATH_ROOM>(c"XDG_RUNTIME_DIR")
         .filter(|runtime| runtime.as_str().starts_with('/') && !runtime.is_cut());
     if let Some(runtime) = runtime {
+        let mut path = Line::<PATH_ROOM>::new();
         let fits = write!(path, "{}/{RUNTIME_SUBDIRECTORY}", runtime.as_str()).is_ok();
-        if fits && make_private_directory(&path, user) {
+        if fits && make_private_directory(&path) {
             return Some(path);
         }
     }
+    shared_memory_directory()
+}
+
+fn shared_memory_directory() -> Option<Line<PATH_ROOM>> {
     let mut path = Line::<PATH_ROOM>::new();
-    write!(path, "{SHARED_MEMORY_PREFIX}{user}").ok()?;
-    make_private_directory(&path, user).then_some(path)
+    // SAFETY: geteuid only reads.
+    write!(path, "{SHARED_MEMORY_PREFIX}{}", unsafe { libc::geteuid() }).ok()?;
+    make_private_directory(&path).then_some(path)
 }
 
 /// Makes a directory 0700, or accepts one that is a directory, no link, ours, and closed to others.
-fn make_private_directory(path: &Line<PATH_ROOM>, user: libc::uid_t) -> bool {
+fn make_private_directory(path: &Line<PATH_ROOM>) -> bool {
     // SAFETY: the path is a C string.
     unsafe { libc::mkdir(path.as_ptr(), 0o700) };
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: as above; the descriptor is closed below.
-    let directory = unsafe { libc::open(path.as_ptr(), flags) };
-    if directory < 0 {
-        return false;
-    }
-    // SAFETY: an all-zero stat is valid.
-    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: the kernel's fstat fills libc's `struct stat` on the 64-bit targets we build for; glibc's wrapper
-    // would tie the library to glibc 2.33.
-    let status = unsafe { libc::syscall(libc::SYS_fstat, directory, &raw mut stat) };
-    // SAFETY: the descriptor was opened above.
-    unsafe { libc::close(directory) };
-    status == 0 && stat.st_uid == user && stat.st_mode & 0o077 == 0
+    // SAFETY: geteuid only reads.
+    let user = unsafe { libc::geteuid() };
+    let is_private = |stat: &libc::stat| stat.st_uid == user && stat.st_mode & 0o077 == 0;
+    with_open(path, flags, |_, stat| is_private(stat)).unwrap_or(false)
 }
 
-/// Makes the file, 0600, never through a link or over somebody else's, and maps it.
-fn map_new_file(path: &Line<PATH_ROOM>) -> Option<&'static [AtomicU64; WORDS]> {
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string. The name carries our own pid: what lies there is left from a program that had
-    // it before us (or from ourselves before an exec).
-    let file = unsafe {
-        libc::unlink(path.as_ptr());
-        libc::open(path.as_ptr(), flags, 0o600)
-    };
+/// Opens a path, hands its descriptor and its state to `work`, and closes it. `None` when it cannot be opened.
+fn with_open<T>(
+    path: &Line<PATH_ROOM>,
+    flags: c_int,
+    work: impl FnOnce(c_int, &libc::stat) -> T,
+) -> Option<T> {
+    // SAFETY: the path is a C string; the mode matters to a new file only; the descriptor is closed below.
+    let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
     if file < 0 {
         return None;
     }
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the descriptor is ours; posix_fallocate makes sure that a full file system shows now and not as a
-    // SIGBUS later; the mapping is new.
-    let mapped = unsafe {
-        let room = libc::posix_fallocate(file, 0, PAGE_BYTES as libc::off_t);
-        let mapped = if room == 0 {
-            libc::mmap(core::ptr::null_mut(), PAGE_BYTES, protection, libc::MAP_SHARED, file, 0)
-        } else {
-            libc::MAP_FAILED
-        };
-        libc::close(file);
-        mapped
-    };
+    // SAFETY: an all-zero stat is valid.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel's fstat fills libc's `struct stat` on the 64-bit targets we build for; glibc's wrapper would tie the library
+    // to glibc 2.33.
+    let status = unsafe { libc::syscall(libc::SYS_fstat, file, &raw mut stat) };
+    let result = (status == 0).then(|| work(file, &stat));
+    // SAFETY: the descriptor was opened above and is used by nobody else.
+    unsafe { libc::close(file) };
+    result
+}
+
+/// Makes the file of this process in a directory, 0600, never through a link or over somebody else's, and puts up the signpost.
+fn make_file(directory: &Line<PATH_ROOM>) -> bool {
+    let mut path = Line::<PATH_ROOM>::new();
+    let name = FileName { namespace: sys::pid_namespace(), pid: pid().unsigned_abs() };
+    if write!(path, "{}/{name}", directory.as_str()).is_err() || !sys::may_write(PAGE_BYTES) {
+        return false;
+    }
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string. The name carries our own pid: what lies there is left from a program that had it before us, or
+    // from ourselves before an exec.
+    unsafe { libc::unlink(path.as_ptr()) };
+    let mapped = with_open(&path, flags, |file, stat| {
+        FILE[0].store(stat.st_dev, Ordering::Relaxed);
+        FILE[1].store(stat.st_ino, Ordering::Relaxed);
+        map(file)
+    });
+    let Some(mapped) = mapped else { return false };
     if mapped == libc::MAP_FAILED {
         // SAFETY: the path is a C string and the file ours.
         unsafe { libc::unlink(path.as_ptr()) };
-        return None;
+        return false;
     }
-    // SAFETY: the mapping is PAGE_BYTES long, aligned to a page, zeroed, and shared by atomics only.
-    Some(unsafe { &*mapped.cast::<[AtomicU64; WORDS]>() })
+    for (to, from) in PATH.iter().zip(path_words(&path)) {
+        to.store(from, Ordering::Relaxed);
+    }
+    if OWNER.swap(pid(), Ordering::Release) == 0 {
+        // SAFETY: registers a function that lives as long as the library, which Ruby never unloads.
+        unsafe { libc::atexit(remove_own) };
+    }
+    write_file(&path);
+    remove_signpost(mapped);
+    true
+}
+
+/// Maps a new file, for its path to be seen. The room is taken now: a full file system shows at once.
+fn map(file: c_int) -> *mut c_void {
+    // SAFETY: the descriptor is open; the mapping is new, and nothing ever reads from it or writes to it.
+    unsafe {
+        match libc::posix_fallocate(file, 0, PAGE_BYTES as libc::off_t) {
+            0 => libc::mmap(core::ptr::null_mut(), PAGE_BYTES, libc::PROT_READ, libc::MAP_SHARED, file, 0),
+            _ => libc::MAP_FAILED,
+        }
+    }
+}
+
+/// Makes the file once more, in its directory or else in shared memory. The environment is not asked: this may be the worker.
+fn make_file_again(path: &Line<PATH_ROOM>) {
+    let directory = path.as_str().rsplit_once('/').map_or("", |(directory, _)| directory);
+    let directory = Line::<PATH_ROOM>::of(directory);
+    if make_private_directory(&directory) && make_file(&directory) {
+        return;
+    }
+    if let Some(directory) = shared_memory_directory() {
+        make_file(&directory);
+    }
+}
+
+/// Writes the words to the file; false when it is not there any more. The first word, which says that the page is finished, comes last.
+fn write_file(path: &Line<PATH_ROOM>) -> bool {
+    let bytes = bytes();
+    let (first, rest) = bytes.split_at(size_of::<u64>());
+    let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let written = with_open(path, flags, |file, stat| {
+        let known =
+            FILE[0].load(Ordering::Relaxed) == stat.st_dev && FILE[1].load(Ordering::Relaxed) == stat.st_ino;
+        if known && sys::may_write(PAGE_BYTES) {
+            sys::write_at(file, rest, first.len());
+            sys::write_at(file, first, 0);
+        }
+        known
+    });
+    written.unwrap_or(false)
 }
 
 /// Removes the pages of processes that are gone, SIGKILL having kept them from doing it.
@@ -246,9 +296,7 @@ fn remove_stale(directory: &Line<PATH_ROOM>, namespace: u64) {
 
 /// At exit: takes the file away, unless it is a parent's.
 extern "C" fn remove_own() {
-    // SAFETY: getpid only reads.
-    if OWNER.load(Ordering::Acquire) != unsafe { libc::getpid() } || SHARED.load(Ordering::Acquire).is_null()
-    {
+    if OWNER.load(Ordering::Acquire) != pid() || SIGNPOST.load(Ordering::Acquire).is_null() {
         return;
     }
     // SAFETY: PATH holds a C string since before OWNER was set; AtomicU64 has the layout of u64.
@@ -264,4 +312,14 @@ fn path_words(path: &Line<PATH_ROOM>) -> impl Iterator<Item = u64> {
         }
         u64::from_ne_bytes(packed)
     })
+}
+
+/// The path of the file, as it was made.
+fn stored_path() -> Line<PATH_ROOM> {
+    let mut bytes = [0_u8; PATH_ROOM];
+    for (to, from) in bytes.chunks_exact_mut(8).zip(&PATH) {
+        to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
+    }
+    let path = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+    Line::of(path.to_str().unwrap_or_default())
 }

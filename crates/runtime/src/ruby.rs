@@ -135,14 +135,14 @@ pub(crate) enum Postpone {
     Handle {
         /// `rb_postponed_job_trigger`.
         trigger: unsafe extern "C" fn(u32),
-        /// What `rb_postponed_job_preregister` returned.
+        /// Result of `rb_postponed_job_preregister`.
         handle: u32,
     },
     /// Up to 3.2: `rb_postponed_job_register_one`.
     Register {
         /// The function.
         register: unsafe extern "C" fn(u32, Job, *mut c_void) -> c_int,
-        /// What to call.
+        /// The function.
         job: Job,
     },
 }

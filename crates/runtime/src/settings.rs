@@ -1,4 +1,4 @@
-//! What the environment asks for. `unbloat run` sets some of the variables; anyone may set all.
+//! Settings that the environment asks for. `unbloat run` sets some of the variables; anyone may set all.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -29,17 +29,19 @@ pub struct Settings {
     pub enabled: bool,
     /// The name to show, if one was given.
     policy: Line<NAME_BYTES>,
-    /// Which collections are followed by a trim.
+    /// The collections that are followed by a trim.
     pub trim: Trim,
-    /// How the adaptive policy is set.
+    /// Settings of the adaptive policy.
     pub adaptive: adaptive::Settings,
-    /// When to compact.
+    /// The moments at which to compact.
     pub compact: Compact,
-    /// Whether to call `Process.warmup` before the server forks.
+    /// Calls `Process.warmup` before the server forks.
     pub warmup: bool,
-    /// Where glibc's trim and mmap thresholds are pinned, in bytes; `None`: left to move.
+    /// Value at which glibc's trim and mmap thresholds are pinned, in bytes; `None`: left to move.
     pub threshold_bytes: Option<u64>,
-    /// Whether to print a line at start.
+    /// The policy has no work for the runtime but to keep its allocator from other programs.
+    pub only_inheritance: bool,
+    /// Prints a line at start.
     pub log: bool,
     /// The first variable whose value was not understood; its default is in force.
     pub misunderstood: Option<Variable>,
@@ -66,6 +68,7 @@ impl Settings {
             compact: reader.value(Variable::Compact, Compact::parse, Compact::Off),
             warmup: reader.value(Variable::Warmup, switch, false),
             threshold_bytes: reader.value(Variable::TrimThreshold, threshold, Some(1 << 20)),
+            only_inheritance: reader.is_set(Variable::Preload) && !reader.is_set(Variable::Trim),
             log: reader.value(Variable::Log, switch, false),
             misunderstood: reader.misunderstood,
         }
@@ -83,6 +86,10 @@ struct Reader<F> {
 }
 
 impl<T: AsRef<str>, F: Fn(Variable) -> Option<T>> Reader<F> {
+    fn is_set(&self, variable: Variable) -> bool {
+        (self.lookup)(variable).is_some_and(|value| !value.as_ref().is_empty())
+    }
+
     fn value<V>(&mut self, variable: Variable, parse: impl Fn(&str) -> Option<V>, default: V) -> V {
         let Some(text) = (self.lookup)(variable).filter(|text| !text.as_ref().is_empty()) else {
             return default;

@@ -1,10 +1,10 @@
-//! Where Ruby comes in: `Init_libunbloat`, called by `require`.
+//! Ruby's entry into the library: `Init_libunbloat`, called by `require`.
 
 use crate::collector::{self, Moment};
 use crate::ruby::{self, Postpone, Ruby};
 use crate::settings::{self, Settings};
 use crate::sys::{self, Line};
-use crate::{allocator, forks, module, page, worker};
+use crate::{allocator, forks, inheritance, module, page, worker};
 use core::ffi::c_void;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,18 @@ pub(crate) extern "C" fn Init_libunbloat() {
         return;
     }
     let settings = Settings::read(|variable| sys::environment::<{ settings::NAME_BYTES }>(variable.c_name()));
+    if settings.enabled
+        && let Ok(ruby) = Ruby::find()
+    {
+        inheritance::settle(&ruby);
+        if settings.only_inheritance {
+            return;
+        }
+    }
     let mut notice = Line::<256>::new();
     start(&settings, &mut notice);
     page::set_text(Text::Notice, notice.as_str());
+    page::flush();
     if settings.log {
         log(&settings, &notice);
     }
@@ -59,7 +68,7 @@ fn start(settings: &Settings, notice: &mut Line<256>) {
     } else if !allocator::is_known() {
         page::set_reason(Reason::UnknownAllocator);
     }
-    worker::plan(worker::Plan::of(settings));
+    worker::give_orders(worker::Orders::of(settings));
     forks::watch();
     page::publish();
     let moment = match settings.trim {

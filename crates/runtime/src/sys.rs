@@ -75,7 +75,7 @@ pub(crate) fn resident_bytes() -> u64 {
     fields.nth(1).and_then(decimal).unwrap_or(0) * page_bytes()
 }
 
-/// When this process began, in clock ticks since boot: field 22 of `/proc/self/stat` (proc(5)).
+/// Start of this process, in clock ticks since boot: field 22 of `/proc/self/stat` (proc(5)).
 pub(crate) fn start_ticks() -> u64 {
     let mut text = [0_u8; 1024];
     let length = read_file(c"/proc/self/stat", &mut text);
@@ -118,6 +118,44 @@ fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
     // SAFETY: the descriptor was opened above and is used by nobody else.
     unsafe { libc::close(file) };
     usize::try_from(length).unwrap_or(0)
+}
+
+/// Reads a file to its end; the number of bytes, or `None` on an error and when the buffer is too small.
+pub(crate) fn read_whole_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    // SAFETY: the path is a C string; the descriptor is ours and closed below.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return None;
+    }
+    let mut length = 0;
+    let result = loop {
+        let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) else { break None };
+        // SAFETY: the room is as long as said; the descriptor is open.
+        let read = unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) };
+        match usize::try_from(read) {
+            Ok(0) => break Some(length),
+            Ok(read) => length += read,
+            Err(_) => break None,
+        }
+    };
+    // SAFETY: the descriptor was opened above and is used by nobody else.
+    unsafe { libc::close(file) };
+    result
+}
+
+/// Writes to a file at an offset, best effort.
+pub(crate) fn write_at(file: c_int, bytes: &[u8], offset: usize) {
+    // SAFETY: the bytes are as long as said.
+    unsafe { libc::pwrite(file, bytes.as_ptr().cast(), bytes.len(), offset as libc::off_t) };
+}
+
+/// True if this process may write files of so many bytes; one that may not would be killed for it (SIGXFSZ).
+pub(crate) fn may_write(bytes: usize) -> bool {
+    // SAFETY: an all-zero rlimit is valid.
+    let mut limit: libc::rlimit = unsafe { core::mem::zeroed() };
+    // SAFETY: the pointer is to a live rlimit.
+    let status = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    status == 0 && limit.rlim_cur >= bytes as u64
 }
 
 /// Writes a line to stderr, best effort.
@@ -243,7 +281,7 @@ impl<const N: usize> Line<N> {
         line
     }
 
-    /// Whether something did not fit.
+    /// True if something did not fit.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }

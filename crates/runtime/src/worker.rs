@@ -17,46 +17,49 @@ use unbloat_contract::{Reason, Trim, Word};
 static WORK: Mutex = Mutex::new();
 /// Counts what there is to look at; the worker sleeps on it.
 static EVENTS: AtomicU32 = AtomicU32::new(0);
-/// Whether the worker sleeps, so that waking it costs a system call only then.
+/// True while the worker sleeps, so that waking it costs a system call only then.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
-/// Whether this process has the thread.
+/// True if this process has the thread.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 /// `CLOCK_MONOTONIC` before which nothing is trimmed on the worker's own account: a fork was a moment ago.
 static QUIET_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
-/// How many `Unbloat.suspend` blocks are open.
+/// Number of `Unbloat.suspend` blocks that are open.
 static SUSPENDED: AtomicU32 = AtomicU32::new(0);
-/// How long trims take here; kept across forks. Written with [`WORK`] held.
+/// Experience with the length of trims here; kept across forks. Written with [`WORK`] held.
 static FORESIGHT: Foresight = Foresight::new();
-/// What the worker goes by.
-static PLAN: sys::Once<Plan> = sys::Once::new();
+/// The worker's orders.
+static ORDERS: sys::Once<Orders> = sys::Once::new();
 
-/// How long a server that forks is left alone after a fork, in nanoseconds: booting workers come in a row, and a
+/// Time for which a server is left alone after a fork, in nanoseconds: booting workers come in a row, and a
 /// trim between two of them is a trim that each of them would have to repeat.
 const AFTER_FORK_NS: u64 = 200_000_000;
 
-/// How long after a collection's mark the worker looks: the sweep is lazy and finishes with the allocations that
+/// Time from a collection's mark to the worker's look: the sweep is lazy and finishes with the allocations that
 /// follow.
 const SETTLE_NS: u64 = 30_000_000;
 
+/// Stack of the worker beyond what the process takes from every stack for its thread-local variables.
 const STACK_BYTES: usize = 128 << 10;
+/// Stack for thread-local variables where glibc does not tell how much they take.
+const UNKNOWN_TLS_BYTES: usize = 1 << 20;
 
-/// What the worker goes by.
+/// The worker's orders.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
+pub(crate) struct Orders {
     trim: Trim,
     adaptive: crate::adaptive::Settings,
 }
 
-impl Plan {
+impl Orders {
     /// The worker's part of the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         Self { trim: settings.trim, adaptive: settings.adaptive }
     }
 }
 
-/// Sets what the worker will go by. Before the first collection is heard.
-pub(crate) fn plan(plan: Plan) {
-    PLAN.set(plan);
+/// Gives the worker its orders. Before the first collection is heard.
+pub(crate) fn give_orders(orders: Orders) {
+    ORDERS.set(orders);
 }
 
 /// Tells the worker that a collection was heard. In a collection: one system call at most.
@@ -70,13 +73,15 @@ pub(crate) fn wake() {
 
 /// Starts the thread in this process, if it has none. At a safe point: creating a thread allocates.
 pub(crate) fn start() {
-    if PLAN.get().is_none() || RUNNING.swap(true, Ordering::AcqRel) {
+    if ORDERS.get().is_none() || RUNNING.swap(true, Ordering::AcqRel) {
         return;
     }
     if !spawn() {
         // No room for a thread now: the next collection asks again.
         RUNNING.store(false, Ordering::Release);
         collector::want_worker();
+        page::set_reason(Reason::NoThread);
+        page::flush();
     }
 }
 
@@ -86,7 +91,11 @@ pub(crate) fn trim_on_request() -> u64 {
         return 0;
     }
     page::add(Word::RequestedTrims, 1);
-    WORK.with(|| trim().returned_bytes())
+    WORK.with(|| {
+        let returned_bytes = trim().returned_bytes();
+        page::flush();
+        returned_bytes
+    })
 }
 
 /// Opens or closes a stretch in which the worker trims nothing.
@@ -181,7 +190,7 @@ fn set_returning(wanted: Option<Returning>) {
     page::set(Word::Returning, wanted as u64);
 }
 
-/// What the worker carries from one look to the next.
+/// State of the worker from one look to the next.
 struct State {
     trim: Trim,
     adaptive: Adaptive,
@@ -190,9 +199,9 @@ struct State {
 }
 
 impl State {
-    fn new(plan: Plan) -> Self {
+    fn new(orders: Orders) -> Self {
         let seen = collector::heard_before_worker();
-        Self { trim: plan.trim, adaptive: Adaptive::new(plan.adaptive, observe()), seen }
+        Self { trim: orders.trim, adaptive: Adaptive::new(orders.adaptive, observe()), seen }
     }
 
     /// Looks once and acts; nanoseconds until the next look, `None` for not before the next collection.
@@ -214,7 +223,7 @@ impl State {
         look_again_ns
     }
 
-    /// What keeps the worker from trimming whatever the policy, and when to look again.
+    /// Obstacle to trimming under any policy, and the time until the next look.
     fn obstacle(&self) -> Option<(Reason, Option<u64>)> {
         if !allocator::is_known() {
             return Some((Reason::UnknownAllocator, None));
@@ -261,13 +270,14 @@ impl State {
 extern "C" fn run(_argument: *mut c_void) -> *mut c_void {
     // SAFETY: names the calling thread; the name is a C string of less than 16 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"unbloat".as_ptr()) };
-    let Some(plan) = PLAN.get() else { return core::ptr::null_mut() };
-    let mut state = WORK.with(|| State::new(plan));
+    let Some(orders) = ORDERS.get() else { return core::ptr::null_mut() };
+    let mut state = WORK.with(|| State::new(orders));
     loop {
         let seen = EVENTS.load(Ordering::Acquire);
         let look_again_ns = WORK.with(|| {
             let pause = state.step();
             page::set(Word::ThreadCpuNs, sys::thread_cpu_ns());
+            page::flush();
             pause
         });
         ASLEEP.store(true, Ordering::SeqCst);
@@ -293,7 +303,20 @@ type Create = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
+/// `__pthread_get_minstack`: the smallest stack of a thread, its static thread-local variables included (glibc 2.15 and later,
+/// nptl/nptl-stack.c).
+type MinStack = unsafe extern "C" fn(*const Attributes) -> usize;
+
 type SetStackSize = unsafe extern "C" fn(*mut Attributes, usize) -> c_int;
+
+/// Bytes of every stack that belong to thread-local variables.
+fn tls_bytes(attributes: &Attributes) -> usize {
+    let Some(min_stack) = sys::symbol(c"__pthread_get_minstack") else { return UNKNOWN_TLS_BYTES };
+    // SAFETY: the symbol has had this type since it exists; Rust's standard library relies on it as well.
+    let min_stack: MinStack = unsafe { core::mem::transmute(min_stack) };
+    // SAFETY: the attributes are initialized.
+    unsafe { min_stack(attributes) }
+}
 
 /// Creates the detached thread with all signals blocked: Ruby's are for Ruby's threads.
 fn spawn() -> bool {
@@ -307,7 +330,7 @@ fn spawn() -> bool {
         libc::pthread_attr_init(&raw mut attributes);
         if let Some(set) = sys::symbol(c"pthread_attr_setstacksize") {
             let set: SetStackSize = core::mem::transmute(set);
-            set(&raw mut attributes, STACK_BYTES);
+            set(&raw mut attributes, STACK_BYTES.saturating_add(tls_bytes(&attributes)));
         }
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
         let mut all: libc::sigset_t = core::mem::zeroed();

@@ -59,15 +59,15 @@ fn in_words(problems: &[Problem]) -> Vec<String> {
 fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
     let process = evidence::of(pid)?;
     let has = |library: Library| process.mapped.iter().any(|file| file.ends_with(library.file_name()));
-    if has(Library::Runtime) {
+    // A server that writes a title over its environment (Puma does) shows only what is mapped.
+    let told: Option<Policy> =
+        environment(pid).ok().and_then(|variables| variables.get(Variable::Policy.name())?.parse().ok());
+    if has(Library::Runtime) && told.as_ref().is_none_or(Policy::needs_runtime) {
         bail!(
             "{pid} has libunbloat.so loaded but no status page: it has just forked, it is no Ruby, UNBLOAT=0 is set, or neither \
              XDG_RUNTIME_DIR nor /dev/shm can be written to. The policy works all the same"
         );
     }
-    // A server that writes a title over its environment (Puma does) shows only what is mapped.
-    let told =
-        environment(pid).ok().and_then(|variables| variables.get(Variable::Policy.name())?.parse().ok());
     let seen = has(Library::Jemalloc).then_some(Policy { allocator: Allocator::Jemalloc, ..Policy::OFF });
     match told.or(seen) {
         None => bail!(

@@ -1,4 +1,4 @@
-//! What takes the place of `unbloat run`: the command, its environment and its libraries.
+//! The command that takes the place of `unbloat run`: its environment and its libraries.
 
 use crate::home::*;
 use std::fs;
@@ -201,7 +201,13 @@ fn an_allocator_that_is_not_there_is_named() {
 fn what_the_user_preloads_stays_and_conflicts_are_named() {
     let home = Home::new();
     let output = home
-        .unbloat(&["run", "--", "ruby", "-e", "puts ENV.values_at('LD_PRELOAD', 'RUBYOPT')"])
+        .unbloat(&[
+            "run",
+            "--",
+            "ruby",
+            "-e",
+            "puts File.read('/proc/self/environ').split(\"\\0\").grep(/^(LD_PRELOAD|RUBYOPT)=/)",
+        ])
         .env("LD_PRELOAD", "libjemalloc.so.2")
         .env("RUBYOPT", "-W0")
         .env("MALLOC_CONF", "narenas:2")

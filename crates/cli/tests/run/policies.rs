@@ -1,4 +1,4 @@
-//! What each policy does in a real Ruby.
+//! The effect of each policy in a real Ruby.
 
 use crate::home::*;
 use std::path::Path;

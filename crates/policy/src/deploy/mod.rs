@@ -106,7 +106,7 @@ impl Word {
     }
 }
 
-/// What is to be deployed.
+/// A server to be deployed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deployment {
     /// The name of the process in a Procfile; empty elsewhere.
@@ -121,7 +121,7 @@ pub struct Deployment {
     pub launcher: Vec<String>,
     /// The command.
     pub command: Vec<Word>,
-    /// Whether the command is another than before.
+    /// True if the command replaces the one in use.
     pub is_new_command: bool,
 }
 

@@ -16,16 +16,16 @@ use std::fmt::Write as _;
 pub struct Unwritable {
     /// The text.
     pub text: String,
-    /// What it holds.
+    /// The offending character.
     pub character: &'static str,
-    /// Who cannot have that.
+    /// The consumer that cannot have it.
     pub consumer: &'static str,
 }
 
-/// A quoted text, or why there is none.
+/// A quoted text, or the reason for which there is none.
 pub(super) type Quoted = Result<String, Unwritable>;
 
-/// Whether a text needs no quotes anywhere but in YAML.
+/// True if a text needs no quotes anywhere but in YAML.
 fn is_plain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=,+@".contains(&byte);
     !text.is_empty() && text.bytes().all(plain)

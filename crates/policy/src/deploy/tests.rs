@@ -204,13 +204,13 @@ fn docker_value(written: &str) -> String {
     value
 }
 
-/// What Kubernetes makes of a value without references (`expand.go`): `$$` is `$`.
+/// Applies Kubernetes' expansion to a value without references (`expand.go`): `$$` is `$`.
 fn kubernetes_expanded(value: &str) -> String {
     assert!(!value.replace("$$", "").contains('$'), "{value}");
     value.replace("$$", "$")
 }
 
-/// What Ruby's YAML parser (libyaml) reads, as JSON.
+/// Reads a text with Ruby's YAML parser (libyaml), as JSON.
 fn yaml(text: &str) -> serde_json::Value {
     let script = "require 'yaml'; require 'json'; print JSON.generate(YAML.safe_load(ARGV[0]))";
     let mut ruby = Command::new("ruby");

@@ -1,14 +1,14 @@
-//! What trimming has cost: the account of processor time that both the trims and the page faults on what they
+//! The account of what trimming costs: processor time that both the trims and the page faults on what they
 //! returned are paid from.
 
 use super::{MILLISECOND, Observation, Outcome, Settings};
 
-/// What one minor fault on a fresh page costs, in nanoseconds: the exception, the zeroing and the page table.
+/// Cost of one minor fault on a fresh page, in nanoseconds: the exception, the zeroing and the page table.
 ///
 /// Measured at 0.5–0.9 µs on x86-64 virtual machines; the exact figure matters little, only its order does.
 const FAULT_NS: u64 = 700;
 
-/// What it costs the thread that frees to return a page, in nanoseconds: mostly `madvise`.
+/// Cost of returning a page for the thread that frees it, in nanoseconds: mostly `madvise`.
 ///
 /// `bench/stalls`: collections that freed 50 MiB took up to 37 ms longer with a delay of 0 than without.
 const RETURN_NS: u64 = 2_900;
@@ -16,7 +16,7 @@ const RETURN_NS: u64 = 2_900;
 /// Bytes of a page as the kernel counts faults. A larger page makes the estimate of refaults an overestimate.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// How long after a trim a fault still counts as caused by it, in nanoseconds.
+/// Time after a trim during which a fault counts as caused by it, in nanoseconds.
 const REFAULT_WINDOW_NS: u64 = 5_000 * MILLISECOND;
 
 /// The account fills at a small share of a core and is empty or overdrawn while it is to be waited.
@@ -53,17 +53,17 @@ impl Account {
         }
     }
 
-    /// Whether nothing may be spent now.
+    /// True if nothing may be spent now.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.balance_ns < 0
     }
 
-    /// Whether nothing was spent for so long that no more is put aside.
+    /// True if nothing was spent for so long that no more is put aside.
     pub(super) fn is_full(&self) -> bool {
         self.income_permille > 0 && self.balance_ns >= limit_ns(self.income_permille)
     }
 
-    /// Whether at least half of what the last trim returned was needed again.
+    /// True if at least half of what the last trim returned was needed again.
     pub(super) fn was_refaulted(&self) -> bool {
         self.returned.pages > 0 && self.returned.again_pages * 2 >= self.returned.pages
     }

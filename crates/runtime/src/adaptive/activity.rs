@@ -1,20 +1,20 @@
-//! What the process has been doing: working or idle, and which full collections have been swept.
+//! Recent activity of the process: working or idle, and which full collections have been swept.
 
 use super::{MILLISECOND, Observation};
 
 /// After how long a full collection is presumed to have been swept, in nanoseconds.
 const SWEEP_NS: u64 = 500 * MILLISECOND;
 
-/// What is remembered of the observations so far.
+/// Memory of the observations so far.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     /// Since when the process has been idle.
     idle_since_ns: Option<u64>,
-    /// Whether the process has collected garbage since its last rest: without work there is nothing to return.
+    /// True if the process has collected garbage since its last rest: without work there is nothing to return.
     worked: bool,
     /// Full collections that have been swept and not been followed by a trim.
     swept_majors: u64,
-    /// When the full collection that is perhaps still being swept was first seen.
+    /// First sight of the full collection that is perhaps still being swept.
     sweeping_since_ns: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl Activity {
         self.worked |= now.collections > before.collections;
     }
 
-    /// Whether there was work since the last rest.
+    /// True if there was work since the last rest.
     pub(super) fn has_worked(&self) -> bool {
         self.worked
     }
@@ -41,7 +41,7 @@ impl Activity {
         self.swept_majors = 0;
     }
 
-    /// Whether the process has been idle for so long after work.
+    /// True if the process has been idle for so long after work.
     pub(super) fn is_at_rest(&self, now: &Observation, idle_after_ns: u64) -> bool {
         let idle_ns = self.idle_since_ns.map(|since| now.now_ns.saturating_sub(since));
         self.worked && idle_ns.is_some_and(|ns| ns >= idle_after_ns)

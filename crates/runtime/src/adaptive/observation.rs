@@ -1,4 +1,4 @@
-//! What the state machine is told: the process at one moment, and what a trim did.
+//! Input of the state machine: the process at one moment, and the outcome of a trim.
 
 use super::{Returning, known};
 
@@ -9,13 +9,13 @@ pub struct Observation {
     pub now_ns: u64,
     /// Resident set in bytes; 0: it could not be read.
     pub resident_bytes: u64,
-    /// When the allocator gives back what is freed, where it can be told.
+    /// Moment at which the allocator returns freed pages, where it can be told.
     pub returning: Option<Returning>,
     /// Bytes that the allocator says it could give back, where it knows.
     pub returnable_bytes: Option<u64>,
     /// Pages that the allocator has given back so far, in trims and otherwise, where it counts them.
     pub returned_pages: Option<u64>,
-    /// How long a trim would now hold a lock that allocations wait for, in nanoseconds; 0 with an allocator that holds
+    /// Time for which a trim would now hold a lock that allocations wait for, in nanoseconds; 0 with an allocator that holds
     /// none.
     pub hold_ns: u64,
     /// Minor page faults of the process so far.
@@ -28,7 +28,7 @@ pub struct Observation {
     pub majors: u64,
 }
 
-/// What a trim did.
+/// The outcome of a trim.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     /// The process just after it.

@@ -1,4 +1,4 @@
-//! When an allocator that can be told so gives back what is freed: at once, or after its own delay.
+//! Choice of when an allocator gives back freed pages: at once, or after its own delay.
 //!
 //! At once keeps the process as small as it can be. But the thread that frees also returns the pages, which makes the
 //! sweep of a collection longer, and every page that is needed again costs a fault. A burst that is over pays this
@@ -9,7 +9,7 @@
 use super::Adaptive;
 use super::observation::Observation;
 
-/// When freed memory goes back to the kernel. The discriminant is what the word `Returning` of the status page holds.
+/// Moment at which freed memory goes back to the kernel. The discriminant is what the word `Returning` of the status page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returning {
     /// As it is freed, by whoever frees it.
@@ -19,7 +19,7 @@ pub enum Returning {
 }
 
 impl Adaptive {
-    /// What the allocator should do from now on; `None` where it cannot be told, or does not count what it gives back: that could not be
+    /// The allocator's orders from now on; `None` where it cannot be told, or does not count what it gives back: that could not be
     /// paid for. After [`Adaptive::decide`].
     pub fn returning(&self) -> Option<Returning> {
         self.last.returned_pages?;

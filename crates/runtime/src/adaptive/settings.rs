@@ -1,8 +1,8 @@
-//! What adaptive trimming goes by, and its defaults.
+//! Settings of adaptive trimming, and their defaults.
 
 use super::{MIB, MILLISECOND};
 
-/// What the state machine may be told to do differently. All have defaults.
+/// Settings of the state machine. All have defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Growth of the resident set since the last trim below which nothing is done, in bytes.
@@ -15,9 +15,9 @@ pub struct Settings {
     pub budget_permille: u64,
     /// Bytes per millisecond of trimming below which a trim was not worth it.
     pub min_yield_per_ms: u64,
-    /// How long a trim may hold a lock that the threads of a busy process wait for, in nanoseconds.
+    /// Longest time for which a trim may hold a lock that the threads of a busy process wait for, in nanoseconds.
     pub max_hold_ns: u64,
-    /// How long the process has to be idle before the rest is returned, in nanoseconds.
+    /// Time of idleness before the rest is returned, in nanoseconds.
     pub idle_after_ns: u64,
 }
 

@@ -1,0 +1,131 @@
+//! The programs that a server starts: they run as without Unbloat, and what is Ruby stays lean.
+
+use crate::home::*;
+use std::fs;
+use std::process::Command;
+
+/// A piece of Ruby that says who serves malloc, and its arguments.
+const WHO: &str = "puts [Unbloat.status[:allocator][/\\w+/], *ARGV].join(' ')";
+
+/// Runs a piece of Ruby under `lean`, in a home in which `who.rb` is [`WHO`].
+fn lean(code: &str) -> String {
+    let home = Home::new();
+    fs::write(home.0.path().join("who.rb"), WHO).unwrap();
+    let mut command = home.unbloat(&["run", "--", "ruby", "-e", &with_helpers(code)]);
+    let output = command.current_dir(home.0.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).to_owned()
+}
+
+#[test]
+fn a_program_that_is_no_ruby_has_nothing_of_ours() {
+    let output = lean(
+        "puts Unbloat.status[:allocator][/\\w+/]
+         puts `cat /proc/self/maps`.include?('libunbloat')
+         puts `sh -c 'cat /proc/self/maps'`.include?('libunbloat')
+         puts `env`.lines.grep(/^(LD_PRELOAD|MALLOC_)/).size
+         IO.popen('cat /proc/self/maps') { |pipe| puts pipe.read.include?('libunbloat') }",
+    );
+    assert_eq!(output, "jemalloc\nfalse\nfalse\n0\nfalse\n");
+}
+
+#[test]
+fn a_program_with_little_address_space_starts_as_without_us() {
+    let limited = "prlimit --as=16000000 git --version";
+    let plain = Command::new("sh").args(["-c", limited]).output().unwrap();
+    assert!(plain.status.success(), "the limit is too low for this machine: {plain:?}");
+    assert_eq!(lean(&format!("puts system('{limited}')")).lines().last(), Some("true"));
+}
+
+#[test]
+fn what_the_user_preloads_reaches_the_children() {
+    let home = Home::new();
+    let theirs =
+        unbloat_test_support::system_library("libtcmalloc_minimal.so.4").expect("run scripts/deps test");
+    let output = home
+        .unbloat(&["run", "--quiet", "--", "ruby", "-e", "puts `env`.lines.grep(/^LD_PRELOAD/)"])
+        .env("LD_PRELOAD", &theirs)
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), format!("LD_PRELOAD={}\n", theirs.display()), "{}", stderr(&output));
+}
+
+#[test]
+fn a_ruby_stays_lean_through_every_exec_on_the_way() {
+    let ways = [
+        "ruby who.rb",
+        "sh -c \"exec ruby who.rb\"",
+        "sh -c \"ruby who.rb; true\"",
+        "env ruby who.rb",
+        "sh -c \"sh -c \\\"ruby -W0 who.rb\\\"\"",
+        "ruby -e \"exec %q(ruby), %q(who.rb)\"",
+        "ruby -e \"system %q(ruby who.rb)\"",
+        "ruby -rjson -Ilib -e \"load %q(who.rb)\"",
+    ];
+    for way in ways {
+        assert_eq!(lean(&format!("system({way:?})")), "jemalloc\n", "{way}");
+    }
+    // The start of a script on standard input is read before anything can be done; it runs, with the system's allocator.
+    assert_eq!(lean("system('ruby < who.rb'); system('cat who.rb | ruby - word')"), "glibc\nglibc word\n");
+    assert_eq!(lean("exec 'ruby', 'who.rb', '', \"two\\nlines\", '-C'"), "jemalloc  two\nlines -C\n");
+}
+
+#[test]
+fn a_gem_s_command_under_bundler_stays_lean() {
+    let output = lean(
+        "File.write('Gemfile', '')
+         File.write('entry', \"#!/bin/sh\\nexec bundle exec ruby who.rb\\n\"); File.chmod(0755, 'entry')
+         system({ 'BUNDLE_GEMFILE' => File.expand_path('Gemfile') }, 'bundle exec ruby who.rb')
+         system({ 'BUNDLE_GEMFILE' => File.expand_path('Gemfile') }, './entry')",
+    );
+    assert_eq!(output, "jemalloc\njemalloc\n");
+}
+
+/// A Ruby that starts itself again is the same process under the same name, and nothing of its program has run before.
+#[test]
+fn a_second_start_does_not_show() {
+    let output = lean(
+        "File.write('once', \"#!#{RbConfig.ruby}\\nFile.write('runs', 'x', mode: 'a')\\n\" \\
+           'puts File.read(\"/proc/self/comm\"), $0, Process.pid, ENV.keys.grep(/RESTARTED|LD_PRELOAD/).inspect')
+         File.chmod(0755, 'once')
+         pid = spawn('./once'); Process.wait(pid)
+         puts pid, File.read('runs')",
+    );
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines[..2], ["once", "./once"], "{output}");
+    assert_eq!((lines[2], lines[3], lines[5]), (lines[4], "[]", "x"), "{output}");
+}
+
+#[test]
+fn a_program_that_requires_the_library_late_is_not_started_again() {
+    let output = lean(
+        "library = File.foreach('/proc/self/maps').grep(/libunbloat[.]so/).first.split.last
+         code = \"puts 'once'; require '#{library}'; \" + File.read('who.rb')
+         system({ 'RUBYOPT' => nil }, 'ruby', '-e', code)",
+    );
+    assert_eq!(output, "once\nglibc\n");
+}
+
+#[test]
+fn a_limit_of_arenas_reaches_rubies_only() {
+    let home = Home::new();
+    let child = "$stdout.sync = true; puts Process.pid; sleep";
+    let code = format!("puts `env`[/^MALLOC_ARENA_MAX.*/].inspect; exec 'ruby', '-e', {child:?}");
+    let mut command = home.unbloat(&["run", "--policy", "arenas=2,trim=every", "--", "ruby", "-e"]);
+    let (guard, mut out) = Guard::spawn(command.arg(format!("$stdout.sync = true; {code}")));
+    assert_eq!(line(&mut out), "nil");
+    assert_eq!(line(&mut out), guard.0.id().to_string());
+    let status = home.unbloat(&["status", "--json", &guard.0.id().to_string()]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(document["processes"][0]["problems"], serde_json::json!([]), "{document}");
+}
+
+#[test]
+fn an_allocator_without_a_runtime_is_kept_from_the_children_as_well() {
+    let home = Home::new();
+    let code = "puts `env`[/^LD_PRELOAD.*/].inspect, defined?(Unbloat).inspect, \
+                `ruby -e 'puts File.read(%q(/proc/self/maps)).include?(%q(libunbloat-jemalloc))'`";
+    let output =
+        home.unbloat(&["run", "--policy", "allocator=jemalloc", "--", "ruby", "-e", code]).output().unwrap();
+    assert_eq!(stdout(&output), "nil\nnil\ntrue\n", "{}", stderr(&output));
+}
