@@ -1,4 +1,4 @@
-//! What a forked process still shares with the parent that forked it.
+//! The memory that a forked process still shares with its parent.
 //!
 //! Fork gives the child the parent's pages to share; whoever writes to one gets a page of its own. Which page two
 //! processes have cannot be compared without root (the frame numbers are hidden), but the kernel tells for each page

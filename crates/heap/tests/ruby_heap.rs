@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use unbloat_heap::model::{Category, Census, Note, RubyHeap, RubyType};
 use unbloat_heap::ruby::Ruby;
 use unbloat_heap::{Options, inspect};
 use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly};
-use unbloat_test_support::{Target, ruby};
+use unbloat_test_support::{Target, ruby, system_library};
 
 const TALKATIVE: &str = include_str!("ruby/talkative.rb");
 
@@ -115,7 +116,8 @@ fn fiber_stacks_and_the_transient_heap_are_found() {
     };
     // A fiber that has run has touched its machine stack and, at its other end, its VM stack.
     assert!(resident(Category::ThreadStacks) >= 50 * 2 * 4096, "{other:x?}");
-    let has_transient_heap = ruby.version.unwrap().to_string().as_str() < "3.3";
+    let version = ruby.version.unwrap();
+    let has_transient_heap = (version.major, version.minor) < (3, 3);
     assert_eq!(resident(Category::RubyTransientHeap) > 0, has_transient_heap, "{other:x?}");
 }
 
@@ -123,7 +125,18 @@ fn fiber_stacks_and_the_transient_heap_are_found() {
 /// the bytes that were asked for, not the chunks; and the rest of the program has objects of its own.
 #[test]
 fn malloc_memory_belongs_to_the_types_that_hold_it() {
-    let mut target = Target::start_ready(&mut ruby(&[], include_str!("ruby/owners.rb")));
+    malloc_memory_belongs_to_its_types(&mut ruby(&[], include_str!("ruby/owners.rb")));
+}
+
+/// The same where jemalloc serves malloc, whose blocks are told like glibc's chunks.
+#[test]
+fn under_jemalloc_malloc_memory_belongs_to_the_types_that_hold_it_as_well() {
+    let jemalloc = system_library("libjemalloc.so.2").expect("libjemalloc2: run scripts/deps test");
+    malloc_memory_belongs_to_its_types(ruby(&[], include_str!("ruby/owners.rb")).env("LD_PRELOAD", jemalloc));
+}
+
+fn malloc_memory_belongs_to_its_types(command: &mut Command) {
+    let mut target = Target::start_ready(command);
     let said = numbers(&target.ask("sizes"));
     let report = inspect(Pid(target.pid()), &Options::default()).unwrap();
     assert_eq!(report.unattributed_bytes(), 0, "{:#?}", report.census);

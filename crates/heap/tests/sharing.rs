@@ -1,4 +1,4 @@
-//! What a forked Ruby shares with its parent, before and after it writes to what it was given.
+//! The memory that a forked Ruby shares with its parent, before and after it writes to what it was given.
 #![allow(missing_docs)]
 
 use unbloat_heap::sharing::with_parent;

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use std::ops::Range;
+use unbloat_heap::allocators::glibc::accounting::{Knowledge, SpanTally};
 use unbloat_heap::allocators::glibc::marks::Marks;
-use unbloat_heap::allocators::glibc::teller::{Knowledge, SpanTally};
 use unbloat_heap::allocators::glibc::trim::{TopRule, Use};
 use unbloat_heap::allocators::glibc::walk::{Frontier, Walker};
 use unbloat_heap::allocators::glibc::{Chunk, ChunkState, Observer, Span};
@@ -93,6 +93,27 @@ impl Memory for Heap {
             part.set_resident(page, self.residency.is_resident(page));
         }
         Ok(part)
+    }
+}
+
+/// A walk that starts between two chunks, as an arena at an odd address makes it, ends and accounts for every byte.
+#[test]
+fn a_walk_from_an_unaligned_address_ends() {
+    let heap = Heap::new(&[(2, Kind::Live); 100]);
+    for shift in [1, 4, 8, 15] {
+        let span = Span { first_chunk: FIRST + shift, ..heap.span() };
+        let none = Marks::default();
+        let top_rule = TopRule { merged_from: heap.top, cuttable: false, unit: PAGE_SIZE };
+        let knowledge = Knowledge { cached: &none, fast: &none, own: &none, claims: &[], top_rule };
+        let mut windows = 0;
+        let mut frontier = || {
+            windows += 1;
+            assert!(windows < 1000, "the walk does not end");
+            Some(Frontier { end: span.range.end, top: Some(heap.top) })
+        };
+        let tally = Walker::new(&heap).walk(&span, &knowledge, &mut frontier, &mut ()).unwrap();
+        let sum: u64 = Use::ALL.iter().map(|&what| tally.resident(what)).sum();
+        assert_eq!(sum, heap.bytes.len() as u64, "shifted by {shift}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every walker of an allocator's heap takes and yields.
+//! The interface of every allocator's walker: what it is given and what it yields.
 
 use super::observer::Observer;
 use crate::model::{AllocatorKind, Arena, Bin, Category, Note, Settings};

@@ -1,4 +1,4 @@
-//! Which allocator is live, proved from the mapped files and not from the environment.
+//! Finds the live allocator, proved from the mapped files and not from the environment.
 //!
 //! The dynamic linker binds `malloc` to the first library in its search order that defines it. That order is the list
 //! of `struct link_map` that `_r_debug` leads to (`link.h`; kept for debuggers): the program, what was preloaded, then
@@ -10,9 +10,11 @@ use super::glibc::{Glibc, LocateError};
 use super::heap::Heap;
 use super::jemalloc::Search;
 use super::recognize::{allocator_of, by_message, by_symbols};
-use crate::model::{Allocator, AllocatorKind, Note, NoteCode};
+use crate::model::{Allocator, AllocatorKind, JemallocRequest, Note, NoteCode};
+use std::collections::HashSet;
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
+use unbloat_process::environment::environment;
 use unbloat_process::{Error, Image, Mapping, Maps, Memory, Pid};
 use unbloat_untrusted::Untrusted;
 
@@ -56,6 +58,7 @@ impl LiveAllocator {
             ));
             bare(AllocatorKind::Unknown, None, reason)
         });
+        let allocator = Allocator { asked: asked(pid), ..allocator };
         LiveAllocator { allocator, glibc, notes }
     }
 
@@ -69,6 +72,16 @@ impl LiveAllocator {
         heaps.extend(jemallocs.map(|jemalloc| Box::new(jemalloc) as Box<dyn Heap>));
         heaps.extend(self.glibc.clone().map(|glibc| Box::new(glibc) as Box<dyn Heap>));
         Ok(heaps)
+    }
+}
+
+/// What a process's environment asks of jemalloc. A server that has written a title over it shows nothing.
+fn asked(pid: Pid) -> JemallocRequest {
+    let variables = environment(pid).unwrap_or_default();
+    let says = |name: &str, text: &str| variables.get(name).is_some_and(|value| value.contains(text));
+    JemallocRequest {
+        preload: says("LD_PRELOAD", "jemalloc"),
+        background_thread: says("MALLOC_CONF", "background_thread:true"),
     }
 }
 
@@ -134,15 +147,28 @@ fn described(descriptor: &Descriptor, image: &Image, glibc: Option<&Glibc>, evid
 }
 
 fn bare(kind: AllocatorKind, version: Option<String>, evidence: String) -> Allocator {
-    Allocator { kind, version, evidence, settings: None, arenas: Vec::new(), bins: Vec::new() }
+    Allocator {
+        kind,
+        version,
+        evidence,
+        settings: None,
+        arenas: Vec::new(),
+        bins: Vec::new(),
+        asked: JemallocRequest::default(),
+    }
 }
 
 /// The first mapping of each file in the dynamic linker's search order; empty if its list cannot be followed.
 fn search_order<'a>(pid: Pid, maps: &'a Maps, memory: &dyn Memory) -> Vec<&'a Mapping> {
-    let mut order = Vec::new();
-    let Some(first) = link_maps(pid, maps, memory) else { return order };
+    link_maps(pid, maps, memory).map_or_else(Vec::new, |first| files_of(first, maps, memory))
+}
+
+/// The first mapping of each file that a list of `struct link_map` names. The list lies in the target's memory and may be
+/// anything: it ends at the first entry that was seen before, and after [`MAX_LIBRARIES`] in any case.
+fn files_of<'a>(first: u64, maps: &'a Maps, memory: &dyn Memory) -> Vec<&'a Mapping> {
+    let (mut files, mut seen) = (Vec::new(), HashSet::new());
     let mut at = first;
-    while at != 0 && order.len() < MAX_LIBRARIES {
+    while at != 0 && seen.len() < MAX_LIBRARIES && seen.insert(at) {
         // l_addr, l_name, l_ld, l_next: the dynamic table (l_ld) lies in one of the file's own mappings.
         let (Ok(dynamic), Ok(next)) = (memory.word(at.wrapping_add(16)), memory.word(at.wrapping_add(24)))
         else {
@@ -151,10 +177,10 @@ fn search_order<'a>(pid: Pid, maps: &'a Maps, memory: &dyn Memory) -> Vec<&'a Ma
         let file = maps.find(dynamic).filter(|m| m.file().is_some());
         let first_of_file =
             |m: &Mapping| first_mappings(maps).find(|f| f.inode == m.inode && f.file() == m.file());
-        order.extend(file.and_then(first_of_file));
+        files.extend(file.and_then(first_of_file));
         at = next;
     }
-    order
+    files
 }
 
 /// `_r_debug.r_map`.
@@ -165,4 +191,45 @@ fn link_maps(pid: Pid, maps: &Maps, memory: &dyn Memory) -> Option<u64> {
     };
     let linker = Image::of_mapping(pid, first_mappings(maps).find(is_linker)?).ok()?;
     memory.word(linker.symbol("_r_debug")?.checked_add(8)?).ok().filter(|&first| first != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::cell::Cell;
+    use unbloat_process::{Residency, SyntheticMemory};
+
+    /// Memory that ends the test when it is read more often than any sound list needs.
+    struct Counted(SyntheticMemory, Cell<usize>);
+
+    impl Memory for Counted {
+        fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), Error> {
+            self.1.set(self.1.get() + 1);
+            assert!(self.1.get() <= 2 * MAX_LIBRARIES, "the walk of the list does not end");
+            self.0.read(address, buffer)
+        }
+
+        fn residency(&self, start: u64, len: u64) -> Result<Residency, Error> {
+            self.0.residency(start, len)
+        }
+    }
+
+    /// Two entries that lead to each other. One names a file, or neither does.
+    fn circle(dynamic: u64) -> Counted {
+        let mut memory = SyntheticMemory::default();
+        for (entry, next) in [(0x1000, 0x2000), (0x2000, 0x1000)] {
+            memory.write(entry, &[0; 40]);
+            memory.write_word(entry + 16, dynamic);
+            memory.write_word(entry + 24, next);
+        }
+        Counted(memory, Cell::new(0))
+    }
+
+    #[test]
+    fn a_circular_list_of_libraries_ends() {
+        let maps = Maps::parse(Pid(1), "400000-401000 r-xp 0 8:1 7 /lib/libc.so.6\n").unwrap();
+        assert!(files_of(0x1000, &maps, &circle(0xdead_0000)).is_empty());
+        assert_eq!(files_of(0x1000, &maps, &circle(0x40_0010)).len(), 2);
+    }
 }

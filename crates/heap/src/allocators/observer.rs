@@ -1,4 +1,4 @@
-//! What the walk of any allocator's heap tells while it goes.
+//! Observers of a walk: who hears of blocks and bytes while a heap is read.
 //!
 //! Nothing is told before it was checked, and nothing twice.
 

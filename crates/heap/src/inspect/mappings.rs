@@ -1,4 +1,4 @@
-//! What no walker has accounted for: every mapping by its kind, page by page.
+//! Counts the memory that no walker has accounted for: every mapping by its kind, page by page.
 
 use super::MAPPED;
 use crate::allocators::Observer;
@@ -34,7 +34,8 @@ impl Taken {
 pub(super) struct Images {
     /// Inodes of files that have an executable mapping.
     inodes: HashSet<u64>,
-    /// Zero-initialized data (`.bss`) that follows a library's last mapping, where it is a mapping of its own.
+    /// Zero-initialized data (`.bss`) that follows a library's last mapping, where it is a mapping of its own. Sorted and
+    /// disjoint.
     zero_data: Vec<Range<u64>>,
 }
 
@@ -55,8 +56,12 @@ impl Images {
                 zero_data.push(follows.start..end.next_multiple_of(PAGE_SIZE).min(follows.end));
             }
         }
-        zero_data.sort_by_key(|range| range.start);
-        Images { inodes, zero_data }
+        Images::new(inodes, zero_data)
+    }
+
+    /// Zero-initialized data that two files claim is one range: each byte counts once.
+    fn new(inodes: HashSet<u64>, zero_data: Vec<Range<u64>>) -> Self {
+        Images { inodes, zero_data: joined(zero_data) }
     }
 
     fn zero_data_within<'a>(&'a self, range: &'a Range<u64>) -> impl Iterator<Item = Range<u64>> + 'a {
@@ -100,7 +105,10 @@ impl Rest<'_> {
         let (taken, stacks) = (taken.joined(), stacks.joined());
         let chunks = self.mapped_chunks(&taken, &stacks)?;
         let mut accounted = Accounted { mapped_chunks: chunks.len() as u64, ..Accounted::default() };
-        let mut add = |category, count| *accounted.bytes.entry(category).or_default() += count;
+        let mut add = |category, count| {
+            let sum: &mut u64 = accounted.bytes.entry(category).or_default();
+            *sum = sum.saturating_add(count);
+        };
         for chunk in &chunks {
             self.mapped_chunk(chunk, observer, &mut add)?;
         }
@@ -125,7 +133,7 @@ impl Rest<'_> {
             let residency = self.memory.residency_with_files(pages.start, pages.end - pages.start)?;
             let file = residency.file_within(part.clone());
             add(clean, file);
-            add(written, residency.resident_within(part) - file);
+            add(written, residency.resident_within(part).saturating_sub(file));
         }
         Ok(())
     }
@@ -146,7 +154,7 @@ impl Rest<'_> {
             let zero: u64 =
                 self.images.zero_data_within(&part).map(|zero| residency.resident_within(zero)).sum();
             add(Category::LibrariesPrivate, zero);
-            let rest = residency.resident_within(part) - zero;
+            let rest = residency.resident_within(part).saturating_sub(zero);
             add(anonymous_category(mapping, self.allocator.filter(|_| !self.walked)), rest);
         }
         Ok(())
@@ -249,4 +257,32 @@ fn strides(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         at = (from / STRIDE_BYTES * STRIDE_BYTES + STRIDE_BYTES).min(end);
         (from < end).then_some(from..at)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unbloat_process::SyntheticMemory;
+
+    /// Another file's page in the middle of an image makes both claim the `.bss` behind it.
+    #[test]
+    fn zero_data_that_two_files_claim_counts_once() {
+        let images = Images::new(HashSet::new(), vec![0x5000..0x8000, 0x5000..0x7000, 0x9000..0xa000]);
+        let mut memory = SyntheticMemory::default();
+        memory.write(0x5000, &[1; 0x4000]);
+        let maps = Maps::parse(Pid(1), "5000-9000 rw-p 0 0:0 0 \n").unwrap_or_default();
+        let rest = Rest {
+            memory: &memory,
+            maps: &maps,
+            images: &images,
+            stacks: vec![],
+            allocator: None,
+            walked: false,
+            mapped_chunks: 0,
+        };
+        let accounted =
+            rest.account(Taken::default(), &mut ()).map(|accounted| accounted.bytes).unwrap_or_default();
+        let expected = [(Category::LibrariesPrivate, 0x3000), (Category::OtherAnonymous, 0x1000)];
+        assert_eq!(accounted, BTreeMap::from(expected));
+    }
 }

@@ -1,4 +1,4 @@
-//! What to do about a finding: data, which a renderer turns into lines to copy.
+//! Advice: what to do about a finding, as data that a renderer turns into lines to copy.
 
 use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;

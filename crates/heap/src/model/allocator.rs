@@ -51,6 +51,17 @@ pub struct Allocator {
     pub arenas: Vec<Arena>,
     /// One entry a size class of slabs, those that strand most first; of jemalloc.
     pub bins: Vec<Bin>,
+    /// A jemalloc that the process's environment asks for, whether it serves or not.
+    pub asked: JemallocRequest,
+}
+
+/// What the environment that a process was started with asks of jemalloc. False where it does not, or cannot be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JemallocRequest {
+    /// `LD_PRELOAD` names a jemalloc.
+    pub preload: bool,
+    /// `MALLOC_CONF` wants a background thread.
+    pub background_thread: bool,
 }
 
 impl Allocator {

@@ -1,4 +1,4 @@
-//! What an inspection yields: plain data, filled by the walkers and read by the renderers.
+//! The model of an inspection: plain data, filled by the walkers and read by the renderers.
 //!
 //! A field that could not be read is `None` (or has a [`Note`] saying so), never 0.
 
@@ -16,8 +16,8 @@ mod segment;
 
 pub use advice::{Action, Compaction, Server};
 pub use allocator::{
-    Allocator, AllocatorKind, Arena, ArenaExtents, Bin, GlibcSettings, JemallocSettings, Settings,
-    ThreadCache,
+    Allocator, AllocatorKind, Arena, ArenaExtents, Bin, GlibcSettings, JemallocRequest, JemallocSettings,
+    Settings, ThreadCache,
 };
 pub use category::{BackedBy, Category, CategoryFacts, Group, OnMap};
 pub use census::Census;

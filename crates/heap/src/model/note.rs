@@ -1,4 +1,4 @@
-//! What an inspection could not tell, why, and what to do about it.
+//! Notes: what an inspection could not tell, why, and what to do about it.
 
 use serde::{Deserialize, Serialize};
 use unbloat_process::Error;

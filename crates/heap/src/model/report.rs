@@ -1,4 +1,4 @@
-//! What is known of one process.
+//! The report on one process.
 
 use super::{Allocator, Census, HeapMap, Note, RubyHeap, Runtime};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What `libunbloat.so` says of itself in a process that runs under `unbloat run`.
+//! The account that `libunbloat.so` gives of itself in a process that runs under `unbloat run`.
 
 use serde::{Deserialize, Serialize};
 use unbloat_contract::{Snapshot, Text, Word};

@@ -1,4 +1,4 @@
-//! Where CRuby keeps what, by version: the structures of the garbage collector that are read from outside.
+//! Layouts of the garbage collector's structures that are read from outside, by version.
 //!
 //! All offsets are those of LP64 Linux. Sources are CRuby's own files at the release tags named below; the structures
 //! did not change between the patch releases of a minor version. Nothing here is believed without a structural check

@@ -1,4 +1,4 @@
-//! Which malloc memory an object owns, by Ruby version: where in a slot the pointers are and what they lead to.
+//! Rules for the malloc memory that an object owns, by Ruby version: where in a slot the pointers are and what they lead to.
 //!
 //! A pointer counts only if it is exactly the user address of a chunk that malloc holds, so a rule may be generous: a
 //! word that is no pointer, or that points into somebody else's buffer (the rest of a shared string), finds no chunk.

@@ -1,4 +1,4 @@
-//! What the slots of the Ruby heap hold, read once, page by page.
+//! The slots of the Ruby heap and their contents, read once, page by page.
 //!
 //! A slot is free exactly when its type is `T_NONE` (`struct RFree`, `struct free_slot`: "always 0 for freed obj").
 //! `free_slots` of a page lags behind that (lazy sweeping, the free list that a ractor has taken), so the slots

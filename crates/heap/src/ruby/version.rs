@@ -1,4 +1,4 @@
-//! Which Ruby a process runs: `ruby_version` or the description string, read from the mapped files.
+//! The version of a process's Ruby: `ruby_version` or the description string, read from the mapped files.
 //!
 //! `ruby_version` (version.c: `const char ruby_version[]`) is part of the public API (include/ruby/version.h), so it is
 //! in the dynamic symbol table of libruby and of a program that has CRuby linked in, stripped or not. A program that

@@ -1,4 +1,4 @@
-//! What to do about a finding.
+//! Advice for each finding.
 
 use crate::model::{Action, Compaction, RubyHeap, Runtime, Server};
 use unbloat_process::Pid;

@@ -14,8 +14,9 @@ mod tree;
 
 pub use tree::of_tree;
 
+use crate::allocators::jemalloc;
 use crate::iec::Iec;
-use crate::model::{Action, AllocatorKind, Arena, Category, Finding, ProcessReport, RubyHeap};
+use crate::model::{Action, AllocatorKind, Arena, Category, Finding, ProcessReport, RubyHeap, Server};
 
 /// Below this many bytes a finding about something other than the whole is not worth a line.
 const WORTH_BYTES: u64 = 1 << 20;
@@ -48,6 +49,7 @@ pub fn of(report: &ProcessReport) -> Vec<Finding> {
     let mut findings = vec![summary(report)];
     findings.extend(runtime(report));
     findings.extend(remedies.into_iter().map(|weighed| weighed.finding));
+    findings.extend(jemalloc::verdict::findings(report));
     findings.extend([live(report), unsettled(report), swapped(report)].into_iter().flatten());
     findings
 }
@@ -150,25 +152,47 @@ fn stranded(report: &ProcessReport) -> Option<Weighed> {
     let bytes = report.census.stranded()?;
     worth(report, bytes).then(|| {
         let arenas = report.allocator.as_ref().map_or(&[][..], |allocator| &allocator.arenas);
-        let few = arenas.len() <= advice::FEW_ARENAS;
-        let cure = if few {
-            "A restart clears it; an allocator that packs chunks of one size together strands less."
-        } else {
-            "A restart clears it; fewer arenas keep it from coming back, because threads then reuse each other's holes."
+        let (cure, actions) = match report.allocator.as_ref().map(|allocator| allocator.kind) {
+            Some(AllocatorKind::Jemalloc) => keeps_slabs_full(report),
+            _ => keeps_arenas_full(report, arenas.len()),
         };
+        let holes = report.census.bytes(Category::MallocHoles);
+        let holes = if worth(report, holes) { format!(" ({} of it in whole pages)", Iec(holes)) } else { String::new() };
         let text = format!(
-            "{} is stranded{}: freed, but on pages that something live shares, so nothing can return it without \
+            "{} is stranded{}{holes}: freed, but on pages that something live shares, so nothing can return it without \
              moving data. {cure}",
             Iec(bytes),
             spread(arenas, report.threads)
         );
-        let actions = match &report.runtime {
-            Some(runtime) => advice::other_policy(runtime, report.pid, report.command.raw()),
-            None if few => advice::other_allocator(report.command.raw()),
-            None => advice::fewer_arenas(report.command.raw()),
-        };
         Weighed { bytes, finding: finding("stranded", text, actions, None) }
     })
+}
+
+/// What keeps memory from being stranded in glibc's arenas.
+fn keeps_arenas_full(report: &ProcessReport, arenas: usize) -> (&'static str, Vec<Action>) {
+    let few = arenas <= advice::FEW_ARENAS;
+    let cure = if few {
+        "A restart clears it; an allocator that packs chunks of one size together strands less."
+    } else {
+        "A restart clears it; fewer arenas keep it from coming back, because threads then reuse each other's holes."
+    };
+    let actions = match &report.runtime {
+        Some(runtime) => advice::other_policy(runtime, report.pid, report.command.raw()),
+        None if few => advice::other_allocator(report.command.raw()),
+        None => advice::fewer_arenas(report.command.raw()),
+    };
+    (cure, actions)
+}
+
+/// What keeps memory from being stranded in jemalloc's slabs.
+fn keeps_slabs_full(report: &ProcessReport) -> (&'static str, Vec<Action>) {
+    let cure = "A restart clears it; one arena and smaller slabs, as unbloat run sets them, strand less.";
+    let server = Server::of_title(report.command.raw());
+    let actions = match report.runtime {
+        Some(_) => vec![],
+        None => vec![Action::Run { server, name_policy: false }],
+    };
+    (cure, actions)
 }
 
 /// Over how many arenas stranded memory is spread: ` in 12 arenas (17 threads), 40.1 MiB of it outside the main one`.

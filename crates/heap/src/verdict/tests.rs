@@ -4,7 +4,8 @@
 use super::{of, of_tree};
 use crate::model::{
     Action, Allocator, AllocatorKind, Arena, Category, Census, Compaction, Finding, Inspection,
-    ProcessReport, RubyHeap, RubyType, Runtime, Server, Sharing, SizePool,
+    JemallocRequest, JemallocSettings, ProcessReport, RubyHeap, RubyType, Runtime, Server, Settings, Sharing,
+    SizePool,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -36,6 +37,7 @@ fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
             settings: None,
             arenas: (0..arenas).map(arena).collect(),
             bins: Vec::new(),
+            asked: JemallocRequest::default(),
         }),
         ruby: None,
         runtime: None,
@@ -165,6 +167,41 @@ fn a_tree_is_summed_by_pss_and_workers_that_load_the_application_are_told_to_pre
         findings[2].actions.is_empty(),
         "two thirds are shared and nothing is loaded twice: {findings:?}"
     );
+}
+
+/// A worker whose malloc is jemalloc, set up like this.
+fn under_jemalloc(settings: JemallocSettings, asked: JemallocRequest) -> ProcessReport {
+    let mut report = report(1, &[(Category::MallocLive, 100 * MIB), (Category::MallocStranded, 20 * MIB)], 2);
+    let allocator = report.allocator.as_mut().unwrap();
+    (allocator.kind, allocator.asked) = (AllocatorKind::Jemalloc, asked);
+    allocator.settings = Some(Settings::Jemalloc(settings));
+    report
+}
+
+#[test]
+fn each_way_to_set_jemalloc_up_has_its_sentence() {
+    let settings = |decay, threads| JemallocSettings {
+        arena_limit: Some(8),
+        dirty_decay_ms: Some(decay),
+        background_threads: threads,
+        ..JemallocSettings::default()
+    };
+    let asked = JemallocRequest { preload: true, background_thread: true };
+    let said = |report: &ProcessReport| codes(&of(report)).join(" ");
+    let default = under_jemalloc(settings(10_000, 0), JemallocRequest::default());
+    assert_eq!(said(&default), "bloat stranded jemalloc-defaults");
+    let stranded = &of(&default)[1];
+    let run = Action::Run { server: Server::Puma, name_policy: false };
+    assert_eq!(stranded.actions, [run], "no arenas to limit, no jemalloc to preload: {stranded:?}");
+    assert_eq!(said(&under_jemalloc(settings(1_000, 0), asked)), "bloat stranded jemalloc-background-thread");
+    assert_eq!(said(&under_jemalloc(settings(1_000, 4), asked)), "bloat stranded");
+    let mut lean = under_jemalloc(settings(0, 0), asked);
+    let policy = "allocator=jemalloc,trim=adaptive".into();
+    lean.runtime = Some(Runtime { policy, trims: 1, returned_bytes: MIB, problem: None });
+    assert_eq!(said(&lean), "bloat runtime stranded jemalloc-lean");
+    let mut missing = report(1, &[(Category::MallocLive, 100 * MIB)], 1);
+    missing.allocator.as_mut().unwrap().asked = asked;
+    assert_eq!(said(&missing), "lean jemalloc-not-loaded");
 }
 
 proptest! {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 use unbloat_heap::model::{
-    Allocator, AllocatorKind, Arena, Category, Census, Failure, GlibcSettings, Inspection, Note, NoteCode,
-    Owner, ProcessReport, Region, RubyHeap, RubyType, Settings, Sharing, SizePool, ThreadCache,
+    Allocator, AllocatorKind, Arena, Category, Census, Failure, GlibcSettings, Inspection, JemallocRequest,
+    Note, NoteCode, Owner, ProcessReport, Region, RubyHeap, RubyType, Settings, Sharing, SizePool,
+    ThreadCache,
 };
 use unbloat_heap::verdict;
 use unbloat_process::{Pid, Residency};
@@ -155,6 +156,7 @@ fn glibc(arenas: Vec<Arena>) -> Allocator {
         })),
         arenas,
         bins: Vec::new(),
+        asked: JemallocRequest::default(),
     }
 }
 

@@ -133,6 +133,10 @@ impl Glibc {
         address: u64,
         heap_max: u64,
     ) -> Result<ArenaState, ArenaError> {
+        if !address.is_multiple_of(ALIGNMENT) {
+            let reason = "its address is no multiple of 16".to_owned();
+            return Err(ArenaError::Implausible { what: "an arena", address, reason });
+        }
         let arena = self.arena_at(memory, address, heap_max)?;
         self.heap_at(memory, &arena, arena.heap_of(address))?;
         Ok(arena)

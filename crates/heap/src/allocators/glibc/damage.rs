@@ -6,11 +6,11 @@
 //! not stay was change, and its bytes are unsettled.
 
 use super::Glibc;
+use super::accounting::Knowledge;
 use super::chunk::Break;
 use super::marks::Marks;
 use super::spans::{Ground, LiveSpan};
 use super::survey::{Survey, SurveyedArena};
-use super::teller::Knowledge;
 use super::trim::TopRule;
 use super::walk::Walker;
 use crate::model::{Note, NoteCode};

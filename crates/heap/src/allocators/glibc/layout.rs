@@ -1,4 +1,4 @@
-//! Where the fields of glibc's structures lie, by version. 64-bit only; offsets in bytes.
+//! Offsets of the fields of glibc's structures, by version. 64-bit only; in bytes.
 //!
 //! The version is never taken from a name: the distance between `main_arena` and its own `next` field, which the
 //! linker leaves in the file, tells which layout it is (see [`super::locate`]).

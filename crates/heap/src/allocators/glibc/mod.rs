@@ -8,7 +8,7 @@
 //! | [`parameters`] | the settings in force (`mp_`) |
 //! | [`chunk`] | reading chunks out of copied bytes |
 //! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
-//! | [`teller`] | counting and passing on what a walk establishes |
+//! | [`accounting`] | counting and passing on what a walk establishes |
 //! | [`runs`] | the main arena's memory that is not on the program break |
 //! | [`spans`] | the pieces of memory that an arena has, and where they end now |
 //! | `at_rest` | stopping the process while an arena is at rest |
@@ -26,6 +26,7 @@
 //!
 //! All facts come from `malloc/malloc.c` and `malloc/arena.c` of glibc 2.27 to 2.43, 64-bit.
 
+pub mod accounting;
 pub mod arena;
 mod at_rest;
 pub mod bins;
@@ -43,7 +44,6 @@ pub mod runs;
 pub mod spans;
 pub mod survey;
 pub mod tcache;
-pub mod teller;
 pub mod threads;
 pub mod trim;
 pub mod walk;

@@ -1,4 +1,4 @@
-//! What a walk tells while it goes: every chunk and every byte's use, in order of address within a span.
+//! Observers of a walk over chunks: every chunk and every byte's use, in order of address within a span.
 //!
 //! Nothing is told before it was checked: a piece of a heap that had to be read again is told once.
 

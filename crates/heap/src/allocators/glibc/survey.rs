@@ -1,5 +1,6 @@
 //! One look at everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
 
+use super::accounting::{Knowledge, SpanTally};
 use super::at_rest::{AtRest, Lock};
 use super::layout::{FLAGS, HEAP_MAX, PREV_IN_USE, WORD};
 use super::marks::Marks;
@@ -7,7 +8,6 @@ use super::observer::Observer;
 use super::parameters::ParameterValues;
 use super::spans::{Ground, LiveSpan};
 use super::tcache::Caches;
-use super::teller::{Knowledge, SpanTally};
 use super::trim::TopRule;
 use super::walk::{READINGS, Walker};
 use super::{ArenaState, Glibc};

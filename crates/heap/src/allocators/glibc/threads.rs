@@ -1,4 +1,4 @@
-//! What libc knows of each thread: its arena, its cache, its stack. Nothing is stopped.
+//! The threads as libc knows them: arena, cache and stack of each. Nothing is stopped.
 //!
 //! The kernel tells where a thread's robust futex list is (`get_robust_list(2)`), which lies inside of libc's
 //! `struct pthread` (nptl/descr.h), next to which the thread-local variables lie: below it on x86-64, above it on

@@ -1,4 +1,4 @@
-//! What `malloc_trim(0)` would return, as `mtrim` and `systrim` (malloc/malloc.c, 2.27 to 2.43) decide it.
+//! Predicts what `malloc_trim(0)` would return, as `mtrim` and `systrim` (malloc/malloc.c, 2.27 to 2.43) decide it.
 //!
 //! For each arena `mtrim` first merges the fastbin chunks with their free neighbors (`malloc_consolidate`; what touches
 //! the top becomes part of it), then gives back the whole pages inside every free chunk, from 48 bytes after its start

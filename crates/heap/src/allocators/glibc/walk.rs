@@ -11,10 +11,10 @@
 //! reaches into the next chunk): so the bytes of all chunks tile the span, and a Ruby page inside of a chunk lies within
 //! what the chunk accounts for.
 
+use super::accounting::{Account, Knowledge, SpanTally};
 use super::chunk::{Break, Place, Window};
 use super::layout::{ALIGNMENT, FLAGS, WORD};
 use super::observer::{Observer, Span};
-use super::teller::{Knowledge, SpanTally, Teller};
 use super::trim::Use;
 use unbloat_process::{Memory, PAGE_SIZE, Result};
 
@@ -63,18 +63,23 @@ impl<'a> Walker<'a> {
     ) -> Result<SpanTally> {
         observer.span(span);
         let ends = frontier().unwrap_or(Frontier { end: span.range.end, top: None });
-        let mut teller = Teller::new(self.memory, span, knowledge, observer);
-        teller.told = span.first_chunk + WORD;
-        teller.emit(span.range.start..teller.told, Use::Overhead)?;
+        let mut account = Account::new(self.memory, span, knowledge, observer);
+        account.told = span.first_chunk + WORD;
+        account.emit(span.range.start..account.told, Use::Overhead)?;
         let mut walk = Walk { at: span.first_chunk, ends, lost: false, foreign: false };
         while walk.at < walk.ends.end {
-            self.window(&mut walk, frontier, &mut teller)?;
+            let before = (walk.at, walk.lost);
+            self.window(&mut walk, frontier, &mut account)?;
+            if before == (walk.at, walk.lost) {
+                // Nothing there can be a chunk, not even a broken one: an address between chunks' addresses.
+                walk.give_up_place();
+            }
         }
-        teller.close_run()?;
+        account.close_run()?;
         // What lies between the last chunk and the end of the span: the end of an old heap.
-        let told = teller.told;
-        teller.emit(told..walk.ends.end.max(span.range.end), Use::Overhead)?;
-        Ok(teller.tally)
+        let told = account.told;
+        account.emit(told..walk.ends.end.max(span.range.end), Use::Overhead)?;
+        Ok(account.tally)
     }
 
     /// Copies and tells one window, and leaves `walk` at the chunk that the next one starts with.
@@ -82,7 +87,7 @@ impl<'a> Walker<'a> {
         &mut self,
         walk: &mut Walk,
         frontier: &mut dyn FnMut() -> Option<Frontier>,
-        teller: &mut Teller<'_, '_>,
+        account: &mut Account<'_, '_>,
     ) -> Result<()> {
         let start = walk.at / PAGE_SIZE * PAGE_SIZE;
         let mut broken = None;
@@ -91,28 +96,28 @@ impl<'a> Walker<'a> {
             if walk.at >= walk.ends.end {
                 return Ok(());
             }
-            teller.cut = teller.top_rule.cut(walk.ends.end);
+            account.cut = account.top_rule.cut(walk.ends.end);
             let len = (walk.ends.end.next_multiple_of(PAGE_SIZE) - start).min(WINDOW_BYTES >> reading);
             let residency = self.memory.residency(start, len)?;
             let bytes = &mut self.buffer[..len as usize];
             self.memory.read_resident(&residency, bytes)?;
             let window = Window::new(start, bytes);
-            teller.pages = residency;
+            account.pages = residency;
             if walk.lost {
-                return walk.find_chunks(&window, teller);
+                return walk.find_chunks(&window, account);
             }
             let verdict = check(&window, walk.at, walk.ends);
-            teller.tally.rereadings += u64::from(reading > 0);
+            account.tally.rereadings += u64::from(reading > 0);
             match verdict {
-                None => return walk.tell(&window, teller),
+                None => return walk.tell(&window, account),
                 Some(again) if broken == Some(again) || reading + 1 == READINGS => {
-                    if broken == Some(again) && teller.tally.breaks.len() < MAX_BREAKS {
-                        teller.tally.breaks.push(again);
+                    if broken == Some(again) && account.tally.breaks.len() < MAX_BREAKS {
+                        account.tally.breaks.push(again);
                     }
-                    walk.tell_until(&window, again.address, teller)?;
+                    walk.tell_until(&window, again.address, account)?;
                     walk.at += ALIGNMENT;
                     walk.lost = true;
-                    return walk.find_chunks(&window, teller);
+                    return walk.find_chunks(&window, account);
                 }
                 Some(new) => broken = Some(new),
             }
@@ -178,29 +183,35 @@ struct Walk {
 }
 
 impl Walk {
-    /// Tells the chunks of a window that was checked.
-    fn tell(&mut self, window: &Window<'_>, teller: &mut Teller<'_, '_>) -> Result<()> {
-        self.tell_until(window, u64::MAX, teller)
+    /// Goes on behind a place that no window makes sense of, so that every window brings the walk forward.
+    fn give_up_place(&mut self) {
+        self.at = (self.at / ALIGNMENT).saturating_add(1).saturating_mul(ALIGNMENT);
+        self.lost = true;
     }
 
-    fn tell_until(&mut self, window: &Window<'_>, until: u64, teller: &mut Teller<'_, '_>) -> Result<()> {
+    /// Tells the chunks of a window that was checked.
+    fn tell(&mut self, window: &Window<'_>, account: &mut Account<'_, '_>) -> Result<()> {
+        self.tell_until(window, u64::MAX, account)
+    }
+
+    fn tell_until(&mut self, window: &Window<'_>, until: u64, account: &mut Account<'_, '_>) -> Result<()> {
         while self.at < until {
             if is_top(window, self.at, self.ends) {
-                teller.top(self.at, self.ends.end)?;
+                account.top(self.at, self.ends.end)?;
                 self.at = self.ends.end;
                 return Ok(());
             }
             match window.place(self.at, self.ends.end) {
                 Place::Chunk { size, free } => {
-                    teller.chunk(self.at, size, free)?;
+                    account.chunk(self.at, size, free)?;
                     self.at += size;
                 }
                 Place::Fencepost { size } => {
-                    teller.fencepost(self.at, size)?;
+                    account.fencepost(self.at, size)?;
                     self.at += size;
                     // Two, or three where 16 bytes of the old top were left over.
                     while window.word(self.at + 8).is_some_and(|head| head & !1 == size) {
-                        teller.fencepost(self.at, size)?;
+                        account.fencepost(self.at, size)?;
                         self.at += size;
                         (self.lost, self.foreign) = (true, true);
                     }
@@ -208,7 +219,7 @@ impl Walk {
                         return Ok(());
                     }
                 }
-                Place::Long { size } => return self.tell_long(window, size, teller),
+                Place::Long { size } => return self.tell_long(window, size, account),
                 Place::End => {
                     self.at = self.ends.end;
                     return Ok(());
@@ -220,27 +231,27 @@ impl Walk {
     }
 
     /// A chunk whose successor is not in the window: seen again in the next window, unless no window could hold it.
-    fn tell_long(&mut self, window: &Window<'_>, size: u64, teller: &mut Teller<'_, '_>) -> Result<()> {
+    fn tell_long(&mut self, window: &Window<'_>, size: u64, account: &mut Account<'_, '_>) -> Result<()> {
         if self.at >= window.range().start + PAGE_SIZE {
             return Ok(());
         }
         let next = self.at + size;
-        let free = match teller.header(next)? {
+        let free = match account.header(next)? {
             Some((foot, head)) => head & 1 == 0 && foot == size,
             None => false,
         };
-        teller.chunk(self.at, size, free)?;
+        account.chunk(self.at, size, free)?;
         self.at = next;
         Ok(())
     }
 
     /// Looks for the next chunk on resident pages; without one, the rest of the window is given up.
-    fn find_chunks(&mut self, window: &Window<'_>, teller: &mut Teller<'_, '_>) -> Result<()> {
+    fn find_chunks(&mut self, window: &Window<'_>, account: &mut Account<'_, '_>) -> Result<()> {
         let what = if self.foreign { Use::Foreign } else { Use::Unsettled };
         let end = window.range().end.min(self.ends.end);
         let mut at = self.at;
         while at < end {
-            if !teller.pages.is_resident(at) {
+            if !account.pages.is_resident(at) {
                 at = at / PAGE_SIZE * PAGE_SIZE + PAGE_SIZE;
             } else if is_top(window, at, self.ends) || convincing(window, at, self.ends) {
                 break;
@@ -250,7 +261,7 @@ impl Walk {
         }
         let at = at.min(end);
         let found = at < end;
-        teller.skip(at + if found { WORD } else { 0 }, what)?;
+        account.skip(at + if found { WORD } else { 0 }, what)?;
         self.at = at;
         (self.lost, self.foreign) = (!found, self.foreign && !found);
         Ok(())

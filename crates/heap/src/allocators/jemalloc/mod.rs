@@ -24,6 +24,7 @@
 //! | [`counts`] | the same as jemalloc counts them |
 //! | `settings` | the settings in force |
 //! | [`tell`] | telling what was found, block by block |
+//! | [`verdict`] | the verdict's sentences on how it is set up |
 //! | [`survey`] | one look at all of it |
 //! | [`heap`] | its heap as one of those that a process may have |
 
@@ -50,6 +51,7 @@ pub mod slabs;
 pub mod survey;
 pub mod tell;
 pub mod tsd;
+pub mod verdict;
 pub mod walk;
 
 pub use descriptor::DESCRIPTOR;

@@ -1,6 +1,8 @@
 //! The map of a made-up process of 2 GiB.
 
-use unbloat_heap::model::{Allocator, AllocatorKind, Arena, Category, HeapMap, Owner, Region, RubyType};
+use unbloat_heap::model::{
+    Allocator, AllocatorKind, Arena, Category, HeapMap, JemallocRequest, Owner, Region, RubyType,
+};
 use unbloat_process::{PAGE_SIZE, Residency};
 
 const ARENAS: u64 = 16;
@@ -24,7 +26,15 @@ pub(super) fn map() -> (HeapMap, Allocator) {
     let kind = AllocatorKind::Glibc;
     (
         map,
-        Allocator { kind, version: Some("2.36".into()), evidence, settings: None, arenas, bins: Vec::new() },
+        Allocator {
+            kind,
+            version: Some("2.36".into()),
+            evidence,
+            settings: None,
+            arenas,
+            bins: Vec::new(),
+            asked: JemallocRequest::default(),
+        },
     )
 }
 

@@ -61,7 +61,7 @@ impl SpanTally {
 }
 
 /// Counts and passes on what the walk has established.
-pub(super) struct Teller<'a, 'o> {
+pub(super) struct Account<'a, 'o> {
     memory: &'a dyn Memory,
     observer: &'o mut dyn Observer,
     /// Residency of the window.
@@ -79,7 +79,7 @@ pub(super) struct Teller<'a, 'o> {
     pub(super) told: u64,
 }
 
-impl<'a, 'o> Teller<'a, 'o> {
+impl<'a, 'o> Account<'a, 'o> {
     pub(super) fn new(
         memory: &'a dyn Memory,
         span: &Span,
@@ -87,7 +87,7 @@ impl<'a, 'o> Teller<'a, 'o> {
         observer: &'o mut dyn Observer,
     ) -> Self {
         let first_claim = knowledge.claims.partition_point(|claim| claim.end <= span.range.start);
-        Teller {
+        Account {
             memory,
             observer,
             pages: Residency::default(),
