@@ -5,10 +5,16 @@
 
 use crate::terminal;
 use console::{measure_text_width, truncate_str};
-use crossterm::QueueableCommand as _;
-use crossterm::cursor::MoveUp;
-use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
+use std::fmt::Write as _;
 use std::io::{self, Write};
+
+/// Synchronized update: the terminal shows what stands between the two at once.
+const BEGIN: &str = "\x1b[?2026h";
+const END: &str = "\x1b[?2026l";
+/// Clears from the cursor to the end of its line (ECMA-48, EL).
+const CLEAR_LINE: &str = "\x1b[K";
+/// Clears from the cursor to the end of the screen (ECMA-48, ED).
+const CLEAR_BELOW: &str = "\x1b[J";
 
 /// A place on a terminal, where the cursor stood when it was drawn for the first time.
 #[derive(Debug, Default)]
@@ -20,54 +26,51 @@ pub(crate) struct InPlace {
 impl InPlace {
     /// Draws the lines instead of those that stand there. What is wider or higher than the terminal is cut.
     pub(crate) fn draw(&mut self, terminal: &mut impl Write, lines: &[String]) -> io::Result<()> {
-        let frame = self.frame(lines, terminal::size())?;
-        terminal.write_all(&frame)?;
+        let frame = self.frame(lines, terminal::size());
+        terminal.write_all(frame.as_bytes())?;
         terminal.flush()
     }
 
-    /// What draws the lines on a terminal with so many columns and rows.
-    fn frame(&mut self, lines: &[String], (columns, rows): (usize, usize)) -> io::Result<Vec<u8>> {
-        let mut frame = Vec::new();
-        frame.queue(BeginSynchronizedUpdate)?;
+    /// The text that draws the lines on a terminal with so many columns and rows.
+    fn frame(&mut self, lines: &[String], (columns, rows): (usize, usize)) -> String {
+        let mut frame = BEGIN.to_owned();
         // A terminal that has become narrower has wrapped what stood there.
         let wrapped = self.drawn.iter().any(|&width| width > columns);
         let up: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
         if up > 0 {
-            frame.queue(MoveUp(u16::try_from(up).unwrap_or(u16::MAX)))?;
+            // Moves the cursor up (ECMA-48, CUU). Writing to a string cannot fail.
+            let _ = write!(frame, "\x1b[{up}A");
         }
         if wrapped {
-            write!(frame, "\r")?;
-            frame.queue(Clear(ClearType::FromCursorDown))?;
+            frame += "\r";
+            frame += CLEAR_BELOW;
         }
         let lines = fitting(lines, columns, rows);
         for line in &lines {
-            write!(frame, "\r{line}")?;
-            frame.queue(Clear(ClearType::UntilNewLine))?;
-            writeln!(frame)?;
+            let _ = writeln!(frame, "\r{line}{CLEAR_LINE}");
         }
-        frame.queue(Clear(ClearType::FromCursorDown))?;
-        frame.queue(EndSynchronizedUpdate)?;
+        frame += CLEAR_BELOW;
+        frame += END;
         self.drawn = lines.iter().map(|line| measure_text_width(line)).collect();
-        Ok(frame)
+        frame
     }
 }
 
 /// The lines as far as they fit: the cursor cannot go back to what has left the screen at its top. The row below the lines
 /// is the cursor's own, and the last column stays free: some terminals wrap when it is written.
 fn fitting(lines: &[String], columns: usize, rows: usize) -> Vec<String> {
-    let room = rows.saturating_sub(1).max(1);
+    let most = rows.saturating_sub(1).max(1);
     let cut = |line: &str| truncate_str(line, columns.saturating_sub(1), "…").into_owned();
-    if lines.len() <= room {
+    if lines.len() <= most {
         return lines.iter().map(|line| cut(line)).collect();
     }
-    let shown = room - 1;
+    let shown = most - 1;
     let more = format!("… {} more lines: make the terminal higher", lines.len() - shown);
     lines.iter().take(shown).map(|line| cut(line)).chain([cut(&more)]).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn lines(texts: &[&str]) -> Vec<String> {
@@ -76,7 +79,7 @@ mod tests {
 
     /// A frame without the marks of a synchronized update.
     fn frame(place: &mut InPlace, texts: &[&str], size: (usize, usize)) -> String {
-        let frame = String::from_utf8(place.frame(&lines(texts), size).unwrap()).unwrap();
+        let frame = place.frame(&lines(texts), size);
         frame.strip_prefix("\x1b[?2026h").unwrap().strip_suffix("\x1b[?2026l").unwrap().to_owned()
     }
 

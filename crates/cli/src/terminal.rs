@@ -1,5 +1,6 @@
 //! What the terminal at stdout can show.
 
+use console::Term;
 use std::io::IsTerminal as _;
 use std::ops::RangeInclusive;
 use unbloat_report::style::Style;
@@ -35,8 +36,7 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Columns and rows of the terminal. One that does not tell (it says 0) is taken to have the size of old.
 pub(crate) fn size() -> (usize, usize) {
-    match crossterm::terminal::size() {
-        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
-        _ => (80, 24),
-    }
+    let told = Term::stdout().size_checked().or_else(|| Term::stderr().size_checked());
+    let told = told.filter(|&(rows, columns)| rows > 0 && columns > 0);
+    told.map_or((80, 24), |(rows, columns)| (columns.into(), rows.into()))
 }

@@ -46,7 +46,7 @@ const fn tone(name: &'static str, light: &'static str, dark: &'static str) -> To
     Tone { name, light, dark }
 }
 
-/// What pages and drawings are built from.
+/// Backgrounds, text and lines of pages and drawings.
 const SURFACES: [Tone; 12] = [
     tone("paper", "#fbfbf9", "#14161b"),
     tone("card", "#ffffff", "#1b1e25"),

@@ -1,9 +1,9 @@
-//! How the segments of memory look in bars and legends of text.
+//! The appearance of memory segments in text: bar cells and colors.
 
 use crate::style::{Ink, Style};
 pub use unbloat_heap::model::Segment;
 
-/// How a segment looks.
+/// The appearance of a segment on a terminal.
 pub(crate) trait Appearance {
     /// A cell of a bar: where there are no colors, a letter-like block that stands for it.
     fn cell(self, style: &Style) -> char;
@@ -13,8 +13,10 @@ pub(crate) trait Appearance {
 
 impl Appearance for Segment {
     fn cell(self, style: &Style) -> char {
+        if style.color {
+            return '█';
+        }
         match self {
-            _ if style.color => '█',
             Segment::RubyObjects => '█',
             Segment::Live => '▓',
             Segment::Stranded => '×',

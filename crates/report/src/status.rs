@@ -1,4 +1,4 @@
-//! What `unbloat status` shows: the runtime's own account of what it does, process by process.
+//! Output of `unbloat status`: the runtime's own account of its work, process by process.
 
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub struct WithoutRuntime {
     /// Who serves malloc there, and what proves it; absent when that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Untrusted>,
-    /// What of the policy is not live.
+    /// Parts of the policy that are not live.
     pub problems: Vec<Untrusted>,
 }
 
@@ -45,7 +45,7 @@ pub struct ProcessStatus {
     pub ruby: Option<Untrusted>,
     /// The version of the runtime library.
     pub library: Untrusted,
-    /// Whether the runtime hears the garbage collector.
+    /// The runtime is notified of garbage collections.
     pub hears_gc: bool,
     /// Garbage collections of either kind.
     pub gc_count: u64,
@@ -63,7 +63,7 @@ pub struct ProcessStatus {
     pub trim_s: f64,
     /// The longest trim, in seconds.
     pub trim_max_s: f64,
-    /// How many trims took how long.
+    /// Histogram of the duration of trims.
     pub trim_histogram: Vec<TrimBucket>,
     /// Page faults on memory that a trim had returned shortly before.
     pub refaults: u64,
@@ -78,11 +78,11 @@ pub struct ProcessStatus {
     pub fork_generation: u64,
     /// Why nothing was done the last time there was something to decide.
     pub last_reason: &'static str,
-    /// What of the policy is not live, by the process's mappings, and what the runtime itself complains of.
+    /// Parts of the policy that are not live by the process's mappings, and complaints of the runtime itself.
     pub problems: Vec<Untrusted>,
 }
 
-/// How many trims took at most so long (and longer than the bucket before).
+/// A bucket of the histogram: trims that took at most so long, and longer than the bucket before.
 #[derive(Debug, Serialize)]
 pub struct TrimBucket {
     /// Upper bound in seconds; absent for the last bucket, which has none.

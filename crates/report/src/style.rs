@@ -1,8 +1,8 @@
-//! How text for a terminal looks: width and color, bars, wrapped paragraphs, numbers.
+//! Style of terminal text: width and color, bars, wrapped paragraphs, numbers.
 
 use unbloat_untrusted::visible;
 
-/// What the terminal (or file) that receives the text can show.
+/// Capabilities of the terminal (or file) that receives the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Columns to fill.
@@ -33,11 +33,11 @@ pub enum Ink {
     None,
     /// Headings.
     Bold,
-    /// What may be skipped.
+    /// Secondary text.
     Dim,
     /// Lines to copy, and what a trim returns.
     Green,
-    /// Stranded memory, and what went wrong.
+    /// Stranded memory, and failures.
     Red,
     /// Cached memory, and warnings.
     Yellow,

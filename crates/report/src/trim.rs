@@ -1,4 +1,4 @@
-//! What `unbloat trim` shows: what each process gave back, and what that took.
+//! Output of `unbloat trim`: memory that each process gave back, and the cost.
 
 use crate::style::{Ink, Style, clip, wrap};
 use serde::Serialize;

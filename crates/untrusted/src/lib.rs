@@ -11,6 +11,13 @@
 //! | CSV | [`csv::cell`], no formula |
 //! | JSON | serde, then [`json::visible`]; within a script [`json::in_script`] |
 //!
+//! | module | concept |
+//! |---|---|
+//! | `visible` | text for the eye: terminals, logs, pages |
+//! | `shell` | words for a POSIX shell |
+//! | `csv` | cells that no spreadsheet computes |
+//! | `json` | documents on terminals, and within a page's script |
+//!
 //! [`Untrusted::raw`] is for comparing, for storing, and for nothing else.
 
 pub mod csv;

@@ -1,4 +1,4 @@
-//! What `unbloat bench` says: a line per step or route as it is done and what taints the run.
+//! Output of `unbloat bench`: a line per finished step or route, and the reasons why a run does not count.
 
 pub mod cable;
 pub mod http;
@@ -17,7 +17,7 @@ impl Problems {
         Self(problems.into_iter().map(|problem| problem.to_string()).collect())
     }
 
-    /// Whether there is no reason.
+    /// There is no reason.
     pub fn is_clean(&self) -> bool {
         self.0.is_empty()
     }

@@ -14,7 +14,7 @@ fn texts(tab: &mut Tab, selector: &str) -> Vec<String> {
     serde_json::from_str(&tab.text(&script)).unwrap_or_else(|error| panic!("{selector}: {error}"))
 }
 
-/// What is written along the horizontal axis.
+/// The labels of the horizontal axis.
 fn time_axis(tab: &mut Tab) -> Vec<String> {
     texts(tab, ".interactive svg text.middle")
 }

@@ -1,4 +1,4 @@
-//! The pages that are tested: one of each kind, with titles that are long and hostile, and a large map.
+//! The pages under test: one of each kind, with long and hostile titles, and a large map.
 
 mod large_map;
 
@@ -98,7 +98,7 @@ pub(super) fn by_process() -> Chart {
     }
 }
 
-/// What memory is made of, with a total, a band and dots.
+/// Memory by category, with a total, a band and dots.
 fn by_category() -> Chart {
     let parts = Segment::STACKED.map(|segment| {
         series(segment.label(), Shape::Stacked, Color::Memory(segment), |at| (4.0 + at / 10.0) * MIB)

@@ -108,7 +108,7 @@ impl Tab {
         value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
     }
 
-    /// Whether an expression holds.
+    /// An expression that must be true or false.
     pub(super) fn holds(&mut self, expression: &str) -> bool {
         let value = self.evaluate(expression);
         value.as_bool().unwrap_or_else(|| panic!("{expression} is {value}"))

@@ -17,13 +17,13 @@ pub use crate::palette::Color;
 /// A whole figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Above everything.
+    /// Title above everything.
     pub title: String,
-    /// Below the title, smaller.
+    /// Small print below the title.
     pub subtitle: String,
-    /// What the horizontal axis measures.
+    /// Quantity on the horizontal axis.
     pub x: Unit,
-    /// One above the other.
+    /// The panels from top to bottom.
     pub panels: Vec<Panel>,
     /// Vertical lines through all panels.
     pub marks: Vec<VerticalMark>,
@@ -32,13 +32,13 @@ pub struct Chart {
 /// One coordinate system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// What is shown.
+    /// Title above the panel.
     pub title: String,
-    /// What the vertical axis measures. It begins at zero.
+    /// Quantity on the vertical axis, which begins at zero.
     pub y: Unit,
     /// Height relative to the other panels.
     pub weight: f64,
-    /// What is drawn, the first at the bottom.
+    /// The series, the first at the bottom.
     pub series: Vec<Series>,
 }
 
@@ -47,7 +47,7 @@ pub struct Panel {
 pub struct Series {
     /// In the legend.
     pub name: String,
-    /// How they are drawn.
+    /// Shape of the series.
     pub shape: Shape,
     /// The color.
     pub color: Color,
@@ -55,7 +55,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// How values are drawn.
+/// Shape of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A line through the points.
@@ -71,9 +71,9 @@ pub enum Shape {
 /// A moment with a name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerticalMark {
-    /// Where.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// What.
+    /// Name.
     pub name: String,
 }
 
@@ -117,7 +117,7 @@ impl Panel {
         drawn
     }
 
-    /// Where the vertical axis ends: a little above the largest value.
+    /// Upper end of the vertical axis: a little above the largest value.
     pub(crate) fn top(&self) -> f64 {
         let most = self.most();
         if most > 0.0 { most * 1.04 } else { 1.0 }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 use unbloat_untrusted::visible;
 
-/// What a page with charts needs.
+/// Style and script of a page with charts.
 pub(crate) const PART: Part =
     Part { style: include_str!("../../assets/chart.css"), script: include_str!("../../assets/chart.js") };
 
@@ -37,7 +37,7 @@ pub(crate) fn figure(chart: &Chart) -> Markup {
     }
 }
 
-/// What the script draws.
+/// Data of the script.
 #[derive(Serialize)]
 struct Data {
     unit: &'static str,

@@ -1,6 +1,6 @@
-//! Axes: which values get a tick, and how they are written.
+//! Ticks of axes: their values and labels.
 
-/// What an axis measures.
+/// The quantity on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes, written in IEC units; ticks at round numbers of them.
@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// What the axis is called.
+    /// The name of the axis.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -31,7 +31,7 @@ environment = { MALLOC_ARENA_MAX = "2" }
 
 const MIB: f64 = 1_048_576.0;
 
-/// What an [`Experiment`] borrows.
+/// Owner of the data that an [`Experiment`] borrows.
 pub(crate) struct Owned {
     pub(crate) plan: Plan,
     pub(crate) variants: Vec<Variant>,

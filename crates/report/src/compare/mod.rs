@@ -21,18 +21,18 @@ use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::result::RunResult;
 use unbloat_lab::variant::Variant;
 
-/// Everything that is known of an experiment.
+/// Everything known about an experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment<'a> {
-    /// What was compared.
+    /// The plan that was carried out.
     pub plan: &'a Plan,
     /// The variants, the control first.
     pub variants: &'a [Variant],
     /// The runs that were made.
     pub results: &'a [RunResult],
-    /// What they show.
+    /// The analysis of the runs.
     pub analysis: &'a Analysis,
-    /// What follows by the plan's rule.
+    /// The conclusion by the plan's rule.
     pub recommendation: &'a Recommendation,
     /// The open loop of all runs, if there is one.
     pub calibration: Option<&'a Calibration>,

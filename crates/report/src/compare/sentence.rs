@@ -1,4 +1,4 @@
-//! The answer in a sentence, each figure of it from the analysis.
+//! The answer in sentences; every figure comes from the analysis.
 
 use super::Experiment;
 use unbloat_heap::Iec;
@@ -116,7 +116,7 @@ fn reason_to_use(experiment: &Experiment, variant: usize, ties: &[usize]) -> Str
     text + &exclusions(experiment, variant)
 }
 
-/// What is left out of a variant that is recommended nevertheless.
+/// Runs of the recommended variant that were left out.
 fn exclusions(experiment: &Experiment, variant: usize) -> String {
     let runs = experiment.results.iter().filter(|run| run.slot.variant == variant);
     let whys: Vec<String> = runs.filter_map(|run| Some(run.excluded.as_ref()?.to_string())).collect();
@@ -233,7 +233,7 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     })
 }
 
-/// How much worse a cost may be at most, by the bounds that are held against the margin.
+/// The largest cost that the interval allows, as it is compared with the margin.
 pub(super) fn at_most(comparison: &Comparison, metric: Metric) -> Option<String> {
     let percent = (comparison.worst(metric)? - 1.0) * 100.0;
     Some(match percent >= 0.0 {

@@ -39,14 +39,16 @@ pub(super) fn answer(experiment: &Experiment) -> (String, String) {
     (sentence::headline(experiment), sentence::reason(experiment))
 }
 
-/// What to put where, if anything is to be deployed.
+/// The lines that deploy the recommended variant, each with its place; none if nothing is recommended.
 pub(super) fn deploy(experiment: &Experiment) -> Vec<(&'static str, String)> {
     match experiment.recommendation {
         Recommendation::Use { variant, .. } => {
             let variant = experiment.variants.get(*variant);
             variant.map(|v| unbloat_lab::deploy::deploy(v, experiment.plan)).unwrap_or_default()
         }
-        _ => Vec::new(),
+        Recommendation::Keep { .. } | Recommendation::NeedBlocks { .. } | Recommendation::NoData => {
+            Vec::new()
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Two<'a> {
     pub first: &'a str,
     /// The second file.
     pub second: &'a str,
-    /// What they show.
+    /// The differences.
     pub versus: &'a Versus,
 }
 

@@ -3,7 +3,7 @@
 use super::Drawing;
 use crate::chart::scale::Unit;
 
-/// A value on an axis, and what is written there.
+/// A value on an axis and its label.
 pub(crate) type Tick = (f64, String);
 
 /// A linear scale from data to the drawing.
@@ -11,12 +11,12 @@ pub(crate) type Tick = (f64, String);
 pub(crate) struct Scale {
     /// The range of the data.
     pub(crate) from: (f64, f64),
-    /// Where its ends lie in the drawing.
+    /// The positions of its ends in the drawing.
     pub(crate) to: (f64, f64),
 }
 
 impl Scale {
-    /// Where a value lies.
+    /// The position of a value.
     pub(crate) fn at(self, value: f64) -> f64 {
         let span = self.from.1 - self.from.0;
         let share = if span == 0.0 { 0.0 } else { (value - self.from.0) / span };
@@ -31,7 +31,7 @@ impl Scale {
     }
 }
 
-/// Grid lines across the drawing, and what is written along both axes.
+/// Draws grid lines and the labels of both axes.
 pub(crate) fn axes(drawing: &mut Drawing, (x, x_ticks): (Scale, &[Tick]), (y, y_ticks): (Scale, &[Tick])) {
     for (tick, words) in y_ticks {
         let height = y.at(*tick);
@@ -43,7 +43,7 @@ pub(crate) fn axes(drawing: &mut Drawing, (x, x_ticks): (Scale, &[Tick]), (y, y_
     }
 }
 
-/// What the horizontal axis measures, below its right end.
+/// Writes the name of the horizontal axis below its right end.
 pub(crate) fn axis_name(drawing: &mut Drawing, x: Scale, y: Scale, name: &str) {
     drawing.text((x.to.1, y.to.0 + 35.0), "tick end", name);
 }

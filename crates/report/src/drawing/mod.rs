@@ -1,4 +1,4 @@
-//! The SVG kit: what every chart is drawn with, on pages and in files of its own.
+//! The SVG kit behind every chart, on pages and in files.
 //!
 //! A drawing needs no script and no font. Colors are classes of the [palette](crate::palette), shapes classes of
 //! `assets/drawing.css`.
@@ -20,7 +20,7 @@ pub(crate) type Point = (f64, f64);
 /// Width of a letter at the usual size in pixels. Fonts differ; this one is on the wide side.
 pub(crate) const LETTER: f64 = 6.9;
 
-/// How wide a text is at most, in pixels.
+/// Upper bound of the width of a text in pixels.
 pub(crate) fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
@@ -39,12 +39,12 @@ pub(crate) struct Drawing {
     elements: String,
 }
 
-/// What decides between light and dark in a file of its own.
+/// The colors of a drawing in a file of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// The program that shows it.
+    /// Light or dark, as the viewer prefers.
     Adapting,
-    /// Nothing: light, also where custom properties are not understood.
+    /// Always light, also for programs that know no custom properties.
     Light,
 }
 

@@ -43,7 +43,7 @@ fn figures(rss: Option<u64>, pss: Option<u64>, census: Option<&Census>) -> Strin
     .concat()
 }
 
-/// How many of the inspected processes are above this one.
+/// Number of inspected processes above this one.
 pub(super) fn depth(inspection: &Inspection, process: &ProcessReport) -> usize {
     let parent = |process: &ProcessReport| {
         inspection.processes.iter().find(|candidate| Some(candidate.pid) == process.parent)

@@ -15,12 +15,12 @@ pub(super) fn arena(arena: &Arena) -> String {
     }
 }
 
-/// What arenas consist of: heaps, or slabs.
+/// Name of the parts of an arena: heaps or slabs.
 pub(super) fn parts_of(arenas: &[Arena]) -> &'static str {
     if arenas.iter().any(|arena| arena.extents.is_some()) { "slabs" } else { "heaps" }
 }
 
-/// How many parts an arena consists of.
+/// Number of parts of an arena.
 pub(super) fn parts(arena: &Arena) -> u64 {
     arena.extents.map_or(arena.heaps, |extents| extents.slabs)
 }
@@ -77,14 +77,14 @@ fn jemalloc_settings(settings: &JemallocSettings) -> Vec<String> {
     .collect()
 }
 
-/// What compaction could do.
+/// The gain of compaction in words.
 pub(super) fn compactable(ruby: &RubyHeap) -> String {
     let pages = ruby.compactable_pages;
     let bytes = Iec(pages * ruby.page_bytes);
     format!("compaction could empty {} page{} ({bytes})", thousands(pages), if pages == 1 { "" } else { "s" })
 }
 
-/// What the runtime of a process has done.
+/// The work of the runtime in words.
 pub(super) fn runtime(runtime: &Runtime) -> String {
     let done =
         format!("trims: {} · resident memory returned: {}", runtime.trims, Iec(runtime.returned_bytes));

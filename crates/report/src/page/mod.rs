@@ -1,4 +1,4 @@
-//! The page that everything in HTML is put into: one shell, one style sheet, one switch between light and dark.
+//! The shell of every page: one style sheet, one script, one switch between light and dark.
 //!
 //! A page is one file that needs nothing else. Its content security policy keeps it off the network, whatever is in it.
 
@@ -15,13 +15,13 @@ const SCRIPT: &str = include_str!("../../assets/page.js");
 pub(crate) struct Page<'a> {
     /// The command that made it: `unbloat inspect`.
     pub(crate) command: &'a str,
-    /// What it is about.
+    /// The heading.
     pub(crate) title: &'a str,
-    /// Where and when, how much.
+    /// Place, time and size, in small print.
     pub(crate) subtitle: &'a str,
     /// The content, as sections.
     pub(crate) body: Markup,
-    /// What the content needs beside the shell's own style sheet and script.
+    /// Style sheets and scripts of the content, beside the shell's own.
     pub(crate) parts: &'a [Part],
 }
 

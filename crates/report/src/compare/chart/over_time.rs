@@ -52,7 +52,7 @@ fn curve(drawing: &mut Drawing, runs: &[&Trace], x: Scale, y: Scale, variant: us
     drawing.path(&middle, &class("line", variant));
 }
 
-/// What happens when, in order of time, medians over the runs: the load, or its steps by their number of clients, and the
+/// Events in order of time, medians over the runs: the load, or its steps by their number of clients, and the
 /// idle tail.
 fn moments(traces: &[Trace]) -> Vec<Tick> {
     let mut starts: BTreeMap<u64, Vec<f64>> = BTreeMap::new();

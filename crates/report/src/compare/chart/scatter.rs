@@ -1,4 +1,4 @@
-//! Two metrics against each other: memory against what it costs, and latency against the work done.
+//! Scatter charts of two metrics: memory against latency, and latency against throughput.
 
 use super::super::Experiment;
 use super::super::sentence::value;

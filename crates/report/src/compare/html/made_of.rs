@@ -1,4 +1,4 @@
-//! What memory is made of, a bar per variant.
+//! Memory by segment, a bar per variant.
 
 use super::super::Experiment;
 use crate::segment::Segment;

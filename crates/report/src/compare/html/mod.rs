@@ -16,7 +16,7 @@ use unbloat_lab::trace::Trace;
 use unbloat_lab::variant::Variant;
 use unbloat_untrusted::visible;
 
-/// What the page says beside the experiment itself.
+/// Context of the page beside the experiment itself.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Memory over time of the runs that count.
@@ -92,7 +92,7 @@ fn memory(experiment: &Experiment, traces: &[Trace]) -> Markup {
     }
 }
 
-/// What no run has cannot be drawn.
+/// Notes in place of charts for which no run has data.
 const NO_LATENCY: &str = "This load does not measure latency.";
 const NO_WORK: &str = "This load does not measure both latency and work per second.";
 

@@ -64,10 +64,10 @@ pub(super) fn reproduction(experiment: &Experiment, about: &About) -> Markup {
 
 /// As many blocks as there are here.
 fn blocks(experiment: &Experiment) -> String {
-    match experiment.analysis.settings.looks {
-        0 | 1 => format!("--blocks {}", experiment.analysis.blocks),
-        _ => "--until-decided".to_owned(),
+    if experiment.analysis.settings.looks > 1 {
+        return "--until-decided".to_owned();
     }
+    format!("--blocks {}", experiment.analysis.blocks)
 }
 
 fn stem(recording: &str) -> String {

@@ -60,7 +60,7 @@ fn row(index: usize, variant: &Variant, of: &VariantAnalysis, columns: &[Metric]
     }
 }
 
-/// What the columns mean.
+/// Explains the columns.
 const COLUMNS: &str = "PSS is the memory of the server's processes, what they share divided among those that share it: at the end of the load, \
      at its peak, and after idling. Bloat is what of it the application has freed already, floor the rest. Half, 95 % and 99 % \
      of the latencies are below p50, p95 and p99. work/s is deliveries, requests or jobs per second, CPU/unit the server's CPU \

@@ -14,22 +14,22 @@ use unbloat_heap::Iec;
 use unbloat_heap::model::{Allocator, Arena, HeapMap, Owner, PageFill, PageUse, ProcessReport, Region};
 use unbloat_process::PAGE_SIZE;
 
-/// What a page with a map needs.
+/// Style and script of a page with a map.
 pub(super) const PART: Part = Part {
     style: include_str!("../../../assets/heap_map.css"),
     script: include_str!("../../../assets/heap_map.js"),
 };
 
-/// What a use is counted in, in bytes: glibc's alignment, so nothing is lost.
+/// Unit of counts per page in bytes: glibc's alignment, so nothing is lost.
 const UNIT: u16 = 16;
 
-/// What the script is told beside the pages.
+/// Data of the script beside the pages.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Contents {
     page_bytes: u64,
     unit_bytes: u16,
-    /// What can fill a page, in the order of its bytes.
+    /// Uses of a page, in the order of its bytes.
     uses: Vec<Use>,
     groups: Vec<Group>,
 }
@@ -56,7 +56,7 @@ impl Use {
     }
 }
 
-/// Regions that one caption stands above.
+/// Regions under one caption.
 #[derive(Serialize)]
 struct Group {
     name: String,
@@ -102,7 +102,7 @@ pub(super) fn element(process: &ProcessReport, map: &HeapMap) -> Markup {
     }
 }
 
-/// What the colors of the map mean.
+/// The legend of the map.
 fn keys() -> Markup {
     let flat = [("trimmable", "trimmable"), ("cached", "cached"), ("top", "top"), ("absent", "not resident")];
     html! {

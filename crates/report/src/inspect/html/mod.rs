@@ -13,12 +13,12 @@ use unbloat_heap::Iec;
 use unbloat_heap::model::{Census, Failure, Finding, Inspection, Note, ProcessReport};
 use unbloat_untrusted::visible;
 
-/// What the page says about its making.
+/// Time and place of the look.
 #[derive(Debug, Clone)]
 pub struct Html {
-    /// When the look was taken, as it shall be shown.
+    /// Time of the look, as text.
     pub taken: String,
-    /// The machine it was taken on.
+    /// Name of the machine.
     pub host: String,
 }
 
@@ -132,7 +132,7 @@ fn content(process: &ProcessReport) -> Markup {
     }
 }
 
-/// What the look took.
+/// Duration of the look, and for how long the process was stopped.
 fn effort(process: &ProcessReport) -> String {
     let milliseconds = process.elapsed.as_secs_f64() * 1e3;
     let stopped = match process.stopped.is_zero() {

@@ -49,9 +49,9 @@ fn census_group(process: &ProcessReport, group: Group) -> Markup {
         return html! {};
     }
     // The types of Ruby objects first, the largest at the top; the others in the census's own order.
-    rows.sort_by_key(|&(category, bytes)| match category {
-        Category::RubyLive(_) => (false, u64::MAX - bytes),
-        _ => (true, 0),
+    rows.sort_by_key(|&(category, bytes)| {
+        let is_object = matches!(category, Category::RubyLive(_));
+        (!is_object, if is_object { u64::MAX - bytes } else { 0 })
     });
     let sum = process.census.sum(|category| category.group() == group);
     html! {
@@ -112,7 +112,7 @@ fn malloc_owned(owned: &[(unbloat_heap::model::RubyType, u64)]) -> Markup {
     }
 }
 
-/// What serves malloc, with a row an arena.
+/// The live allocator, with a row per arena.
 pub(super) fn allocator(allocator: &Allocator) -> Markup {
     let settings = allocator.settings.as_ref().and_then(words::settings);
     let mut arenas: Vec<&Arena> = allocator.arenas.iter().collect();
@@ -141,7 +141,7 @@ pub(super) fn allocator(allocator: &Allocator) -> Markup {
     }
 }
 
-/// How full the slabs of the size classes are that strand most.
+/// Fill of the slabs whose size classes strand most.
 fn bins(allocator: &Allocator) -> Markup {
     let bins: Vec<_> = words::worst_bins(allocator).collect();
     html! {

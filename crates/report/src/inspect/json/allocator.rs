@@ -1,4 +1,4 @@
-//! What serves malloc: settings, arenas, thread caches.
+//! The live allocator: settings, arenas, thread caches.
 
 use serde::Serialize;
 use unbloat_heap::model::{
@@ -142,7 +142,7 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// What only an arena of jemalloc has.
+/// Fields that only arenas of jemalloc have.
 #[derive(Serialize)]
 struct Extents {
     index: u32,

@@ -99,7 +99,7 @@ impl<'a> Process<'a> {
     }
 }
 
-/// What `unbloat run` does in a process.
+/// The work of `unbloat run` in a process.
 #[derive(Serialize)]
 struct Under<'a> {
     policy: &'a Untrusted,

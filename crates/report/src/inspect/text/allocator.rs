@@ -1,4 +1,4 @@
-//! What serves malloc: its settings, and a row an arena.
+//! The live allocator: its settings, and a row per arena.
 
 use super::super::words;
 use super::push_heading;
@@ -55,7 +55,7 @@ pub(super) fn push(out: &mut String, allocator: &Allocator, threads: u64, style:
     push_bins(out, allocator, style);
 }
 
-/// How full the slabs of the size classes are that strand most.
+/// Fill of the slabs whose size classes strand most.
 fn push_bins(out: &mut String, allocator: &Allocator, style: &Style) {
     let mut bins = words::worst_bins(allocator).peekable();
     if bins.peek().is_none() {

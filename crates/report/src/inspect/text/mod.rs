@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Category, Census, Failure, Finding, Group, Inspection, Note, ProcessReport};
 
-/// How much to say about each of several processes.
+/// Level of detail for each of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// All processes in one table, and the largest in full.

@@ -56,7 +56,7 @@ fn push_pools(out: &mut String, pools: &[SizePool], style: &Style) {
     }
 }
 
-/// How well slots and pages are used.
+/// Use of slots and pages.
 fn used(ruby: &RubyHeap) -> String {
     let mut facts = vec![];
     if let Some(share) = ruby.slot_use() {
