@@ -96,7 +96,7 @@ struct TreeSamples {
     known: BTreeMap<Pid, ProcessId>,
 }
 
-/// Who belongs to a tree, as of the last look.
+/// The members of a tree, as of the last look.
 struct Members {
     root: Pid,
     pids: Vec<Pid>,
@@ -220,7 +220,7 @@ pub struct Census {
     pub bloat_bytes: Option<u64>,
     /// PSS − bloat.
     pub floor_bytes: Option<u64>,
-    /// What the server is made of; see [`software`].
+    /// The server's software; see [`software`].
     pub software: Vec<(&'static str, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Memory over time of each run that counts, and what it was made of at the end of the load: for the charts.
+//! Memory over time of each run that counts, and its composition at the end of the load: the data of the charts.
 
 use crate::file::{FileError, Stored};
 use crate::schedule::Slot;
@@ -14,7 +14,7 @@ pub struct Trace {
     pub slot: Slot,
     /// PSS of the tree in bytes, in order of time.
     pub points: Vec<(f64, f64)>,
-    /// When the load ended and the idle tail began.
+    /// End of the load and beginning of the idle tail.
     pub idle_at: Option<f64>,
     /// Steps of the load: when each began to connect its clients, and how many there were then. Empty where the load has none,
     /// and in files of earlier versions, which do not have the moments.
@@ -56,7 +56,7 @@ pub fn traces(path: &Path, stored: &Stored) -> Result<Vec<Trace>, FileError> {
         }
         let at = |name: &str| marks.iter().find(|m| m.run == Some(*id) && m.name == name).map(|m| m.time_ns);
         let Some(load) = at("load") else { continue };
-        let seconds = |time_ns: i64| (time_ns - load) as f64 / 1e9;
+        let seconds = |time_ns: i64| (time_ns as f64 - load as f64) / 1e9;
         let points = memory.remove(id).unwrap_or_default();
         traces.push(Trace {
             slot: result.slot,

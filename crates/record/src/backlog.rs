@@ -29,7 +29,7 @@ impl Backlog {
     /// Adds ops, and drops the oldest readings for them if need be.
     ///
     /// # Errors
-    /// What cannot be dropped is too much by itself.
+    /// There is too much that must not be dropped.
     pub(crate) fn add(&mut self, ops: Vec<Op>) -> Result<(), TooMuch> {
         self.add_below(ops, MOST_ROWS)
     }
@@ -58,7 +58,7 @@ impl Backlog {
         self.dropped += dropped;
     }
 
-    /// What waits, in its order.
+    /// The waiting ops in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Op> {
         self.ops.iter()
     }

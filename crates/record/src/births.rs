@@ -1,16 +1,14 @@
-//! Learning who is born into the tree, becomes another program, and ends.
+//! Follows births, execs and ends in the recorded tree.
 //!
-//! Where the kernel tells (see [`unbloat_process::events`]), a thread listens and looks at each newcomer at once, so
-//! that a process of a few milliseconds is not missed and a grandchild whose parent has gone is known for what it is.
-//! Elsewhere [`Births::changes`] looks around: only when a process was made since the last time, and only at the
-//! numbers given out since then.
+//! Where the kernel reports them (see [`unbloat_process::events`]), a thread listens and looks at each newcomer at once. So a
+//! process of a few milliseconds is not missed, and a grandchild whose parent has gone is still recognized. Elsewhere
+//! [`Births::changes`] scans `/proc`: only when a process was made since the last scan, and only the pids given out since.
 //!
-//! Exactly one thread has the [`Family`], so that no two of them can report the same birth: the listening one, which
-//! then also looks around when the kernel's events were too many, or else the caller's. What is found at the start is
-//! found after the kernel was asked to tell and before the first of its events is read: each event that was waiting
-//! then is of somebody who is known, or of a child of such a one.
+//! Exactly one thread owns the [`Membership`], so a birth is reported once: the listening thread, which also scans when the
+//! kernel dropped events, or else the caller. The first scan runs after the kernel was asked to report and before its first
+//! event is read: each event that was queued by then is about a known member, or about a child of one.
 
-use crate::family::{Change, Dead, Family};
+use crate::membership::{Change, Dead, Membership};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -41,14 +39,14 @@ pub(crate) struct Births {
 
 #[derive(Debug)]
 enum Source {
-    LookedFor(Family),
-    Heard(Listener),
+    Scanning(Membership),
+    Listening(Listener),
 }
 
 #[derive(Debug)]
 struct Listener {
     changes: Receiver<Change>,
-    thread: JoinHandle<Family>,
+    thread: JoinHandle<Membership>,
     /// Closing it asks the thread to end.
     waker: UnixStream,
 }
@@ -64,32 +62,32 @@ impl Births {
         roots: &[Pid],
         connector: Option<Connector>,
     ) -> io::Result<Self> {
-        let mut family = Family::new(proc.clone(), keeper);
+        let mut membership = Membership::new(proc.clone(), keeper);
         let numbers = proc.numbers();
         let last_pid = numbers.last();
-        let mut waiting: Vec<Change> = roots.iter().filter_map(|&root| family.adopt(root)).collect();
+        let mut waiting: Vec<Change> = roots.iter().filter_map(|&root| membership.adopt(root)).collect();
         let dead = if connector.is_some() { Dead::Skip } else { Dead::Count };
         // The kernel was asked before the command was started.
         if connector.is_none() || !roots.is_empty() {
-            waiting.extend(family.look_around(proc.pids()?, dead).0);
+            waiting.extend(membership.scan(proc.pids()?, dead).0);
         }
         let source = match connector {
-            Some(connector) => Source::Heard(Listener::start(connector, family, proc.clone())?),
-            None => Source::LookedFor(family),
+            Some(connector) => Source::Listening(Listener::start(connector, membership, proc.clone())?),
+            None => Source::Scanning(membership),
         };
         Ok(Births { proc, numbers, source, waiting, last_pid, vanished: 0 })
     }
 
-    /// Whether the kernel tells of every process, so that none is missed.
-    pub(crate) fn hears_all(&self) -> bool {
-        matches!(self.source, Source::Heard(_))
+    /// Tells whether the kernel tells of every process, so that none is missed.
+    pub(crate) fn kernel_reports_all(&self) -> bool {
+        matches!(self.source, Source::Listening(_))
     }
 
-    /// What has happened since the last time.
+    /// Changes since the last call.
     pub(crate) fn changes(&mut self) -> Vec<Change> {
         let mut changes = std::mem::take(&mut self.waiting);
         match &mut self.source {
-            Source::Heard(listener) => {
+            Source::Listening(listener) => {
                 let over = listener.thread.is_finished();
                 changes.extend(listener.changes.try_iter());
                 if over {
@@ -97,7 +95,7 @@ impl Births {
                     self.stop_listening();
                 }
             }
-            Source::LookedFor(family) => {
+            Source::Scanning(membership) => {
                 let now = self.numbers.last();
                 let candidates = match (std::mem::replace(&mut self.last_pid, now), now) {
                     (Some(before), Some(now)) if (0..=MANY).contains(&(now.0 - before.0)) => {
@@ -105,7 +103,7 @@ impl Births {
                     }
                     _ => self.proc.pids().unwrap_or_default(),
                 };
-                let (born, vanished) = family.look_around(candidates, Dead::Count);
+                let (born, vanished) = membership.scan(candidates, Dead::Count);
                 self.vanished = vanished;
                 changes.extend(born);
             }
@@ -114,15 +112,15 @@ impl Births {
     }
 
     /// The keeper says that it has started this one. The kernel tells of it too.
-    pub(crate) fn told(&mut self, pid: Pid) {
-        if let Source::LookedFor(family) = &mut self.source {
-            self.waiting.extend(family.told(pid));
+    pub(crate) fn started_by_keeper(&mut self, pid: Pid) {
+        if let Source::Scanning(membership) = &mut self.source {
+            self.waiting.extend(membership.started_by_keeper(pid));
         }
     }
 
-    /// Whether somebody with this pid was found who may still wait for being reaped.
+    /// Tells whether somebody with this pid was found who may still wait for being reaped.
     pub(crate) fn knows(&self, pid: Pid) -> bool {
-        matches!(&self.source, Source::LookedFor(family) if family.has(pid))
+        matches!(&self.source, Source::Scanning(membership) if membership.has(pid))
     }
 
     /// Whether, at the last look around, processes (or threads, of the tree or not) had come and gone.
@@ -132,25 +130,25 @@ impl Births {
 
     /// A member was seen to lead a session. The kernel tells of that too.
     pub(crate) fn leads_session(&mut self, stat: &Stat) {
-        if let Source::LookedFor(family) = &mut self.source {
-            family.leads_session(stat);
+        if let Source::Scanning(membership) = &mut self.source {
+            membership.leads_session(stat);
         }
     }
 
-    /// A member was seen to have ended; see [`Family::ended`]. The kernel tells of that too.
+    /// A member was seen to have ended; see [`Membership::ended`]. The kernel tells of that too.
     pub(crate) fn ended(&mut self, pid: Pid, start_ticks: Option<u64>, waits: bool) {
-        if let Source::LookedFor(family) = &mut self.source {
-            family.ended(pid, start_ticks, waits);
+        if let Source::Scanning(membership) = &mut self.source {
+            membership.ended(pid, start_ticks, waits);
         }
     }
 
     fn stop_listening(&mut self) {
-        let nobody = Source::LookedFor(Family::new(self.proc.clone(), None));
-        let Source::Heard(listener) = std::mem::replace(&mut self.source, nobody) else { return };
+        let nobody = Source::Scanning(Membership::new(self.proc.clone(), None));
+        let Source::Listening(listener) = std::mem::replace(&mut self.source, nobody) else { return };
         let Listener { changes, thread, waker } = listener;
         drop(waker);
-        if let Ok(family) = thread.join() {
-            self.source = Source::LookedFor(family);
+        if let Ok(membership) = thread.join() {
+            self.source = Source::Scanning(membership);
         }
         self.waiting.extend(changes.try_iter());
         self.last_pid = None;
@@ -164,13 +162,13 @@ impl Drop for Births {
 }
 
 impl Listener {
-    fn start(connector: Connector, mut family: Family, proc: ProcFs) -> io::Result<Self> {
+    fn start(connector: Connector, mut membership: Membership, proc: ProcFs) -> io::Result<Self> {
         let (sender, changes) = channel();
         let (waker, end) = UnixStream::pair()?;
         let thread = std::thread::Builder::new().name("births".into()).spawn(move || {
-            // Whatever ends it, the family is in order; the caller goes on by looking around.
-            let _ = listen(&connector, &end, &proc, &mut family, &sender);
-            family
+            // Whatever ends it, the membership is in order; the caller goes on by looking around.
+            let _ = listen(&connector, &end, &proc, &mut membership, &sender);
+            membership
         })?;
         Ok(Listener { changes, thread, waker })
     }
@@ -181,30 +179,30 @@ fn listen(
     connector: &Connector,
     end: &UnixStream,
     proc: &ProcFs,
-    family: &mut Family,
+    membership: &mut Membership,
     changes: &Sender<Change>,
 ) -> io::Result<()> {
     let mut events: Vec<Event> = Vec::new();
-    let tell = |family: &mut Family, events: &mut Vec<Event>, more: Vec<Change>| {
-        let heard = events.drain(..).filter_map(|event| family.hear(event));
+    let tell = |membership: &mut Membership, events: &mut Vec<Event>, more: Vec<Change>| {
+        let heard = events.drain(..).filter_map(|event| membership.handle(event));
         // Nobody to tell: it ends with the next wait.
         heard.chain(more).for_each(|change| drop(changes.send(change)));
     };
     loop {
-        let heard = connector.wait(end, family.has_headless().then_some(HEADLESS), &mut events)?;
-        tell(family, &mut events, Vec::new());
-        let ended = family.headless_ended();
-        tell(family, &mut events, ended);
+        let heard = connector.wait(end, membership.has_headless().then_some(HEADLESS), &mut events)?;
+        tell(membership, &mut events, Vec::new());
+        let ended = membership.headless_ended();
+        tell(membership, &mut events, ended);
         let mut lost = heard.lost;
         while lost {
-            let (found, _) = family.look_around(proc.pids()?, Dead::Skip);
-            let missing = family.missing();
-            tell(family, &mut events, found);
+            let (found, _) = membership.scan(proc.pids()?, Dead::Skip);
+            let missing = membership.missing();
+            tell(membership, &mut events, found);
             // What is still waiting may tell of the missing, and of children that they had.
             lost = !connector.take(&mut events)?;
-            tell(family, &mut events, Vec::new());
-            let given_up = family.give_up(missing);
-            tell(family, &mut events, given_up);
+            tell(membership, &mut events, Vec::new());
+            let given_up = membership.give_up(missing);
+            tell(membership, &mut events, given_up);
         }
         if heard.over {
             return Ok(());

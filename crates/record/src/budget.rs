@@ -1,18 +1,18 @@
-//! How often PSS and the census may be taken.
+//! Decides how often PSS and the census may be taken.
 //!
-//! Both cost CPU in proportion to the target's size. So each has an account that fills with time, and a reading is taken
-//! when the account holds what it will probably cost: what the last one did, and more for what the target has grown by
-//! since. It is paid at what it did cost. The two share what the budget leaves after the cheap samples; what one does
-//! not need, because it is not wanted more often, the other gets.
+//! Both cost CPU in proportion to the target's size. Each has an account that fills with time. A reading is taken when its
+//! account holds the expected cost: that of the last reading, plus a rate for what the target has grown by since. The account
+//! then pays the actual cost. PSS and census share what the budget leaves after the cheap samples; what one account does not
+//! need goes to the other.
 
 use std::time::Duration;
 
-/// What is taken within the budget.
+/// A reading that is taken within the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// PSS, USS and swap of the whole tree.
     Pss,
-    /// What the memory is made of.
+    /// The composition of memory.
     Census,
 }
 
@@ -24,7 +24,7 @@ const MOST: f64 = 0.05;
 const PSS_S_A_GIB: f64 = 0.02;
 const CENSUS_S_A_GIB: f64 = 0.4;
 
-/// How long after the start the first census is taken, when it is cheap.
+/// Time from the start to the first census, when it is cheap.
 const FIRST_CENSUS: Duration = Duration::from_millis(500);
 
 /// The least share of the budget that PSS and census have, if the cheap samples alone use it up.
@@ -46,7 +46,7 @@ struct Account {
     interval: Duration,
     since_last: Duration,
     balance: f64,
-    /// What bytes not read before cost, in seconds a GiB.
+    /// Cost of bytes that were not read before, in seconds a GiB.
     a_gib: f64,
     /// The last reading: its cost, and the bytes that it read.
     last: (f64, u64),
@@ -107,7 +107,7 @@ impl Budget {
         self.census.since_last += elapsed;
     }
 
-    /// What may be taken now; the census first, which is asked for less often, unless PSS has waited for more of its
+    /// The reading that may be taken now; the census first, which is asked for less often, unless PSS has waited for more of its
     /// intervals: a census that takes longer than its own is due again at once, and would leave nothing to PSS.
     #[must_use]
     pub fn due(&self) -> Option<Work> {

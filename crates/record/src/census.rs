@@ -98,7 +98,7 @@ fn page(process: ProcessId, time_ns: i64, pid: Pid) -> Vec<Counter> {
     status_page::read(pid).ok().flatten().as_ref().map(counters).unwrap_or_default()
 }
 
-/// What runs in a process: `ruby 3.3.0, glibc 2.36, 8 arenas, policy trim=adaptive`.
+/// The software in a process: `ruby 3.3.0, glibc 2.36, 8 arenas, policy trim=adaptive`.
 fn runs(pid: Pid, report: &ProcessReport) -> Option<String> {
     let ruby = report.ruby.as_ref().map(|ruby| format!("ruby {}", ruby.version));
     let allocator = report.allocator.as_ref().map(allocator);

@@ -1,5 +1,6 @@
-//! The wall clock beside the monotonic one, by which everything is timed: steps of the wall clock move no sample, they
-//! are written down where they are found.
+//! Detects steps of the wall clock.
+//!
+//! Samples are timed by the monotonic clock, so a step moves none of them. It is recorded where it is detected.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use unbloat_store::clock::monotonic_ns;
@@ -42,7 +43,7 @@ impl WallClock {
         WallClock { offset_ns: start.wall_ns - start.monotonic_ns }
     }
 
-    /// Whether it was stepped since the last time.
+    /// Tells whether it was stepped since the last time.
     pub(crate) fn was_stepped(&mut self, now: Moment) -> bool {
         let offset_ns = now.wall_ns - now.monotonic_ns;
         let stepped = (offset_ns - self.offset_ns).abs() > STEP_NS;

@@ -3,7 +3,7 @@
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no recording, or why it ended early.
+/// There is no recording, or it ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The command could not be started.

@@ -25,7 +25,7 @@ pub fn of(pid: Pid) -> Result<Evidence> {
     })
 }
 
-/// What comes back from a look: the paths of code mappings, the live allocator with its evidence and its limit of arenas,
+/// The result of a look: the paths of code mappings, the live allocator with its evidence and its limit of arenas,
 /// and the policy on the status page.
 type Seen = (Vec<Vec<u8>>, Option<(AllocatorKind, String, Option<u64>)>, Option<String>);
 

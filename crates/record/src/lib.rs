@@ -4,7 +4,7 @@
 //! to a [`unbloat_store::Writer`]. One look at the tree goes like this:
 //!
 //! ```text
-//! schedule says it is due ─► births: who came, who went ─► tree: one read of /proc/PID/stat each ─► ops ─► writer thread
+//! schedule: a look is due ──► births: who came, who ended ─► tree: one read of /proc/PID/stat each ─► ops ─► writer thread
 //!                         └► budget allows? ─► reading thread: smaps_rollup or census of each ───────► ops ─┘
 //! ```
 //!
@@ -14,9 +14,9 @@
 //! | [`schedule`] | when to look |
 //! | `clock` | the wall clock beside the monotonic one |
 //! | `cpu` | the recorder's own CPU time |
-//! | [`budget`] | how often what is dear may be taken |
-//! | `family` | who belongs to the tree |
-//! | `births` | learning who is born into it and who ends |
+//! | [`budget`] | how often PSS and the census may be taken |
+//! | `membership` | which processes belong to the tree |
+//! | `births` | following births, execs and ends |
 //! | `tree` | the members, their samples and accounts |
 //! | [`evidence`] | what a process shows of the policy that it was started with |
 //! | [`sampler`] | memory and CPU of several processes at one moment |
@@ -26,7 +26,8 @@
 //! | `writing` | the thread that writes them |
 //! | `backlog` | what waits while another process locks the file |
 //! | [`progress`] | the state, for whoever watches |
-//! | [`provenance`] | where the figures come from |
+//! | [`error`] | errors of a recording |
+//! | [`provenance`] | collecting facts about where the figures come from |
 
 mod backlog;
 mod births;
@@ -36,7 +37,7 @@ mod clock;
 mod cpu;
 pub mod error;
 pub mod evidence;
-mod family;
+mod membership;
 mod ops;
 pub mod progress;
 pub mod provenance;

@@ -1,4 +1,4 @@
-//! The things that the sampler has written to the file.
+//! The changes that the sampler has written to the file.
 
 use unbloat_recording::{
     CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample,
@@ -25,7 +25,7 @@ pub(crate) enum Op {
     Provenance(String, String),
 }
 
-/// What an op weighs while it waits for a locked file.
+/// The weight of an op while it waits for a locked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Readings: without some of them the recording is coarser.

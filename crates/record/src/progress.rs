@@ -1,4 +1,4 @@
-//! The state of a running recording, for whoever watches it.
+//! The state of a running recording, for a live view.
 
 use crate::tree::{Member, Totals};
 use std::collections::{BTreeMap, VecDeque};
@@ -7,7 +7,7 @@ use unbloat_process::Pid;
 use unbloat_recording::{Cost, ProcessId};
 use unbloat_untrusted::Untrusted;
 
-/// What is known at this moment.
+/// The state at this moment.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     /// Since the recording began.
@@ -27,7 +27,7 @@ pub struct Progress {
     pub biggest: Option<(Pid, Untrusted, u64)>,
     /// Bytes by category over the tree at the last census; empty before the first.
     pub census: BTreeMap<String, u64>,
-    /// What the recording has cost so far.
+    /// The cost of the recording so far.
     pub cost: Cost,
     /// The command's exit status; others of its tree may still run.
     pub command_status: Option<i64>,
@@ -41,7 +41,7 @@ pub struct Progress {
 
 /// Points of the history.
 pub const HISTORY: usize = 600;
-/// How far back it goes.
+/// Its length.
 pub const HISTORY_TIME: Duration = Duration::from_secs(600);
 
 impl Progress {

@@ -1,7 +1,7 @@
-//! Takes the readings that cost time in proportion to a process's size, on a thread of their own: PSS, USS and swap, and
-//! the census.
+//! Takes the readings that cost time in proportion to a process's size, on a thread of their own: PSS, USS and swap, and the
+//! census.
 //!
-//! One reading at a time is requested, when the budget allows it. What it cost comes back with the result.
+//! One reading at a time is requested, when the budget allows it. Its cost comes back with the result.
 
 use crate::budget::Work;
 use crate::census;
@@ -22,7 +22,7 @@ use unbloat_store::clock::monotonic_ns;
 pub(crate) struct Request {
     pub(crate) work: Work,
     pub(crate) processes: Vec<(ProcessId, Pid)>,
-    /// Whether watched files may stay open.
+    /// Watched files may stay open.
     pub(crate) keep_open: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Sampler {
 pub struct Sweep {
     /// A sample of each process that is still there.
     pub samples: Vec<Sample>,
-    /// What could not be read, and why.
+    /// Parts that could not be read, each with the reason.
     pub notes: Vec<(ProcessId, String)>,
     /// For how long the processes' mmap locks may have been held, in sum.
     pub held_s: f64,

@@ -1,8 +1,8 @@
-//! A drift-free schedule: the nth look is due at start + n × interval, however long the looks before it took.
+//! A schedule without drift: the nth look is due at start + n × interval, however long earlier looks took.
 
 use std::time::{Duration, Instant};
 
-/// When to look next, and how punctual the looks so far were.
+/// The times of looks, and their punctuality so far.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     start: Instant,
@@ -24,13 +24,13 @@ impl Schedule {
         Schedule { start, interval, next: 0, taken: 0, late: 0, missed: 0 }
     }
 
-    /// When the next look is due.
+    /// The time of the next look.
     #[must_use]
     pub fn due(&self) -> Instant {
         self.start + self.interval * self.next
     }
 
-    /// Whether a look is due. If so it counts as taken, and what is overdue behind it as missed.
+    /// Tells whether a look is due. If so it counts as taken, and what is overdue behind it as missed.
     pub fn take(&mut self, now: Instant) -> bool {
         let due = self.due();
         if now < due {

@@ -13,10 +13,10 @@ use unbloat_store::{Error, Result, Writer};
 /// Hand-overs that may wait for a slow disk before the sampler waits too (and counts what it misses).
 const QUEUE: usize = 64;
 
-/// How long one attempt waits for a lock: the queue must not fill up meanwhile.
+/// Longest wait of one attempt for a lock: the queue must not fill up meanwhile.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long the end of a recording waits for a lock.
+/// Longest wait for a lock at the end of a recording.
 const LAST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The end that takes what is to be written.

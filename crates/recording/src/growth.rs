@@ -7,7 +7,7 @@ use unbloat_stats::growth::{Growth, Shape, judge};
 /// A quantity that is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
-    /// What the program holds: malloc chunks in use, Ruby objects.
+    /// Memory that the program holds: malloc chunks in use, Ruby objects.
     Live,
     /// cached + trimmable + stranded.
     Bloat,
@@ -17,7 +17,7 @@ pub enum Quantity {
     Memory,
 }
 
-/// What a category of the census counts as.
+/// The role of a category of the census.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
     /// The program holds it.
@@ -28,18 +28,18 @@ pub enum Holding {
     Neither,
 }
 
-/// What was found in a recording.
+/// The judgment of a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
     /// One for each quantity that was recorded.
     pub judged: Vec<(Quantity, Growth)>,
     /// How [`Quantity::Memory`] is counted.
     pub counted: Counted,
-    /// How long the recording is, in seconds.
+    /// Length of the recording, in seconds.
     pub duration_s: f64,
 }
 
-/// What the findings mean.
+/// The meaning of the findings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
     /// Live memory grows steadily, by bytes a second.
@@ -82,7 +82,7 @@ pub enum Conclusion {
     NotEnoughData,
 }
 
-/// Whether Ruby objects become more while live memory grows.
+/// The trend of the number of Ruby objects while live memory grows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Objects {
     /// Their number grows steadily, by slots a second.
@@ -123,7 +123,7 @@ impl Findings {
         self.steady_rate(Quantity::Live).is_some() || self.steady_rate(Quantity::RubyLiveSlots).is_some()
     }
 
-    /// What it means.
+    /// The meaning of the findings.
     #[must_use]
     pub fn conclusion(&self) -> Conclusion {
         if let Some(rate) = self.steady_rate(Quantity::Live) {

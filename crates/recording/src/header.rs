@@ -1,6 +1,6 @@
 //! What a file says about itself: what made it, when it began, who writes it, and how it ended.
 
-/// What made a file.
+/// The command that made a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -50,7 +50,7 @@ pub struct Owner {
 /// The one row that describes the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// What made the file.
+    /// The command that made the file.
     pub kind: Kind,
     /// The version of Unbloat that wrote it.
     pub tool_version: String,
@@ -58,11 +58,11 @@ pub struct Header {
     pub started_wall_ns: i64,
     /// The same moment on `CLOCK_MONOTONIC`.
     pub started_monotonic_ns: i64,
-    /// Who writes, or wrote, it.
+    /// The process that writes, or wrote, it.
     pub owner: Option<Owner>,
-    /// When it ended; `None` while it is being written or when its writer was killed.
+    /// Its end; `None` while it is being written or when its writer was killed.
     pub ended_ns: Option<i64>,
-    /// Why it ended.
+    /// Reason of its end.
     pub end_reason: Option<String>,
     /// Exit status of the recorded command, as a shell would see it.
     pub exit_status: Option<i64>,

@@ -7,7 +7,7 @@ use crate::RunId;
 pub struct Mark {
     /// Nanoseconds since the recording began.
     pub time_ns: i64,
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// The run it belongs to.
     pub run: Option<RunId>,

@@ -16,7 +16,7 @@ pub struct NewProcess {
     pub parent: Option<ProcessId>,
     /// Its command line.
     pub command: Untrusted,
-    /// When it was seen first.
+    /// The moment of its first sighting.
     pub first_seen_ns: i64,
 }
 
@@ -31,7 +31,7 @@ pub struct ProcessEnd {
     pub user_s: Option<f64>,
     /// The same in the kernel.
     pub system_s: Option<f64>,
-    /// How the two are known.
+    /// Source of the two.
     pub cpu_source: Option<CpuSource>,
     /// The largest RSS, as far as known.
     pub peak_rss_bytes: Option<u64>,
@@ -69,7 +69,7 @@ pub struct Folded {
     pub system_s: f64,
 }
 
-/// How the CPU of a process's whole life is known.
+/// The source of the CPU of a process's whole life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuSource {
@@ -77,7 +77,7 @@ pub enum CpuSource {
     Wait,
     /// Read as it ended.
     Exit,
-    /// What its parent's account of its children grew by.
+    /// The growth of its parent's account of reaped children.
     Parent,
     /// The last sample: what came after it is missing.
     Sample,

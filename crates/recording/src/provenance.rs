@@ -82,11 +82,11 @@ keys! {
     Load = "load";
     /// The experiment's plan, as TOML.
     Plan = "plan";
-    /// How often the data are looked at.
+    /// Number of looks at the data.
     Looks = "looks";
     /// Number of a run among those of its variant and block.
     Replica = "replica";
-    /// How many runs of the same place were disturbed before this one.
+    /// Number of runs of the same place were disturbed before this one.
     Repeat = "repeat";
     /// The open loop of an experiment's runs, as JSON.
     Calibration = "calibration";

@@ -9,9 +9,9 @@ pub type Sums = BTreeMap<String, u64>;
 /// A whole recording.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// What it is called in a legend: the file's name without its extension.
+    /// Its name in a legend: the file's name without its extension.
     pub name: String,
-    /// What the file says about itself.
+    /// The header of the file.
     pub header: Header,
     /// Facts about where the figures come from, with their names in the file.
     pub provenance: Vec<(String, String)>,
@@ -21,28 +21,28 @@ pub struct Recording {
     pub folded: Vec<Folded>,
     /// The samples in the order of time.
     pub samples: Vec<Sample>,
-    /// What memory was made of over time.
+    /// The composition of memory over time.
     pub censuses: Censuses,
     /// Seconds since the start, and sums over the tree of the counters that came with the census.
     pub counters: Vec<(f64, Sums)>,
     /// The marks.
     pub marks: Vec<Mark>,
-    /// What a load driver measured.
+    /// Latencies that a load driver measured.
     pub latencies: Vec<StepLatency>,
-    /// What the recording has cost.
+    /// The cost of the recording.
     pub cost: Option<Cost>,
 }
 
-/// What the memory of the whole tree was made of over time.
+/// The composition of the whole tree's memory over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Censuses {
     /// Seconds since the start, and bytes by category.
     pub over_time: Vec<(f64, Sums)>,
-    /// How the bytes are counted, and so what they add up to.
+    /// The way the bytes are counted, and so the sum they add up to.
     pub counted: Counted,
 }
 
-/// How memory that processes share is counted.
+/// The two ways to count memory that processes share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Counted {
     /// Divided among those that share it.
@@ -74,7 +74,7 @@ impl std::fmt::Display for Counted {
 pub struct StepLatency {
     /// The step: `100 clients`.
     pub step: String,
-    /// When the step ended, in seconds since the recording began; `None` when it was cut short.
+    /// End of the step, in seconds since the recording began; `None` when it was cut short.
     pub ended_s: Option<f64>,
     /// `fan_out`, `ack`, `delivery`, `response`, …
     pub kind: String,
@@ -96,7 +96,7 @@ impl Recording {
         fact.map(|(_, value)| value.as_str())
     }
 
-    /// How long it took, in seconds, as far as it is written.
+    /// Its length in seconds, as far as it is written.
     #[must_use]
     pub fn duration_s(&self) -> f64 {
         let last = self.samples.last().map_or(0, |sample| sample.time_ns);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a recording could not be made, written or read.
+/// A recording could not be made, written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file that should be made is there already.
@@ -28,7 +28,7 @@ pub enum Error {
     InUse {
         /// The file.
         path: PathBuf,
-        /// Who writes to it.
+        /// The process that writes to it.
         pid: i32,
     },
     /// Nobody writes to it any more, so that its clock has stopped.
@@ -42,7 +42,7 @@ pub enum Error {
     NotARecording {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// The contents that were found instead.
         reason: String,
     },
     /// Written by a newer Unbloat.
@@ -88,7 +88,7 @@ pub enum Error {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What was tried: `write to`, `read`, …
+        /// The attempted operation: `write to`, `read`, …
         doing: &'static str,
         /// SQLite's reason.
         source: rusqlite::Error,
@@ -98,7 +98,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
         /// The reason.
         source: std::io::Error,

@@ -1,4 +1,4 @@
-//! Processes of which nothing is left but their row, folded into a count.
+//! Folds processes of which nothing is left but their row into a count.
 //!
 //! A server that runs programs has a row of 130 to 220 bytes for each of them: one a second makes 11 to 19 MB a day,
 //! eight a second 100 MB. So when a file comes near its limit, those that ended some time ago and of which no sample,
@@ -6,18 +6,18 @@
 //! row of some 30 bytes: 16 MB a year). What is left is bounded by the samples, which are thinned.
 //!
 //! Ancestors of those that stay do stay, and so does everything that belongs to the run of an experiment. Marks are
-//! not thinned: each is a deed of a user, and a thousand a day make 50 KB.
+//! not thinned: a user made each of them, and a thousand a day make 50 KB.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
 /// Fewer are not worth looking for.
 const FEWEST: i64 = 1000;
 
-/// What has ended may still have a sample or census on its way to the file, for as long as a census of a very large tree
+/// An ended process may still have a sample or census on its way to the file, for as long as a census of a very large tree
 /// takes.
 const LATE_NS: i64 = 600_000_000_000;
 
-/// What is counted together.
+/// The span that is counted together.
 const MINUTE_NS: i64 = 60_000_000_000;
 
 /// Folds what can be.
@@ -59,7 +59,7 @@ fn fold_before(db: &mut Connection, before_ns: i64) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Whether the file is not from before there was such a table.
+/// Tells whether the file is not from before there was such a table.
 pub(crate) fn has_table(db: &Connection) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'folded'";
     Ok(db.query_row(sql, [], |_| Ok(())).optional()?.is_some())

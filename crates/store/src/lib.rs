@@ -33,7 +33,7 @@
 //! | [`clock`] | the clocks that a recording counts by |
 //! | [`thin`] | keeping a long recording below a size |
 //! | `fold` | counting the processes of which nothing else is left |
-//! | [`error`] | what can be wrong with a file, with the next step |
+//! | [`error`] | errors of a file, each with the next step |
 //!
 //! The schema is `schema.sql`, explained for users in `docs/reference/recording.md`. It is stable within a major
 //! version: columns and tables are added, never renamed or removed.

@@ -1,4 +1,4 @@
-//! `unbloat growth`: is it a leak, fragmentation, or a plateau?
+//! `unbloat growth`: tells a leak from fragmentation and a plateau.
 
 use crate::exit::Exit;
 use crate::terminal;

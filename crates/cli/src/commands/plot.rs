@@ -1,4 +1,4 @@
-//! `unbloat plot`: draws one recording, or several laid over each other.
+//! `unbloat plot`: draws one recording, or overlays several.
 
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};

@@ -1,4 +1,4 @@
-//! `unbloat report`: renders experiments again from their files, one alone or two beside each other.
+//! `unbloat report`: renders experiments from their files, one alone or two side by side.
 
 use crate::exit::Exit;
 use crate::terminal::style_within;

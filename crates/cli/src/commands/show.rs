@@ -1,4 +1,4 @@
-//! `unbloat show`: a recording in a few lines.
+//! `unbloat show`: summarizes a recording in a few lines.
 
 use crate::exit::Exit;
 use crate::terminal;

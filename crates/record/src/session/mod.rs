@@ -1,4 +1,4 @@
-//! A recording from start to end: what is done at each tick of its schedule, and what at its end.
+//! Runs a recording from start to end: the work of each tick, and the steps at the end.
 //!
 //! | module | concept |
 //! |---|---|
@@ -36,17 +36,17 @@ use unbloat_process::{Error as ProcessError, Pid};
 use unbloat_recording::{CgroupMemory, Key};
 use unbloat_store::{Writer, clock::monotonic_ns};
 
-/// How much time may lie between a sample and its arrival in the file.
+/// Longest time between a sample and its arrival in the file.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Between two readings of all command lines, which lie in the processes' own memory.
+/// Time between two readings of all command lines, which lie in the processes' own memory.
 const COMMANDS: Duration = Duration::from_secs(10);
-/// Between two looks at what hardly changes: the cgroup, own cost.
+/// Time between two looks at what hardly changes: the cgroup, own cost.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// Records until the tree has ended, the duration is over or someone asks for the end.
+/// Records until the tree has ended, the duration has passed, or the end is requested.
 ///
-/// Call it before any thread is started if it is to start a command: see [`Keeper::start`]. `observe` is told of the
-/// state after every look.
+/// Call it before any thread is started if it is to start a command: see [`Keeper::start`]. `observe` is called
+/// with the state after every look.
 ///
 /// # Errors
 /// The command cannot be started, none of the processes exists, or the file cannot be written. A command goes on to its
@@ -58,7 +58,7 @@ pub fn record(
     observe: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome> {
     // Before the command starts, so that its first fork is not missed.
-    let connector = if options.look_around_only { None } else { Connector::open().ok() };
+    let connector = if options.scan_only { None } else { Connector::open().ok() };
     let (keeper, roots) = match target {
         Target::Command(command) => (
             Some(Keeper::start(command, options.detach, Hearing::AsInherited).map_err(Error::Start)?),
@@ -83,7 +83,7 @@ struct Session {
     schedule: Schedule,
     started: Instant,
     started_ns: i64,
-    /// Not yet handed over to be written.
+    /// Changes that wait to be handed to the writer.
     pending: Vec<Op>,
     flushed: Instant,
     kept_house: Instant,
@@ -108,7 +108,7 @@ impl Session {
         let first = writer.next_process()?;
         let keeper_pid = supervision.keeper_pid();
         let births = Births::new(proc.clone(), keeper_pid, roots, connector).map_err(Error::Start)?;
-        let pending = described(options, births.hears_all());
+        let pending = described(options, births.kernel_reports_all());
         let own_cost = OwnCost::new();
         let now = Instant::now();
         Ok(Session {
@@ -135,7 +135,7 @@ impl Session {
         monotonic_ns() - self.started_ns
     }
 
-    /// Takes in who was found at the start.
+    /// Adds the processes found at the start.
     fn adopt(&mut self, roots: &[Pid]) -> Result<()> {
         let now = self.now_ns();
         self.tree.take_in(now, &mut self.pending);
@@ -159,9 +159,9 @@ impl Session {
     fn run(&mut self, observe: &mut dyn FnMut(&Progress)) -> Result<Reason> {
         loop {
             self.supervision.wait(self.schedule.due());
-            self.hear_keeper()?;
+            self.keeper_reports()?;
             let now = Instant::now();
-            if let Some(reason) = self.supervision.over(&self.tree, now) {
+            if let Some(reason) = self.supervision.end_reason(&self.tree, now) {
                 return Ok(reason);
             }
             if !self.schedule.take(now) {
@@ -182,8 +182,8 @@ impl Session {
         }
     }
 
-    fn hear_keeper(&mut self) -> Result<()> {
-        for report in self.supervision.hear_keeper()? {
+    fn keeper_reports(&mut self) -> Result<()> {
+        for report in self.supervision.keeper_reports()? {
             let now = self.now_ns();
             match report {
                 Report::Started(pid) => {
@@ -242,20 +242,20 @@ impl Session {
         self.pending.push(Op::Cost(self.progress.cost));
     }
 
-    /// Hands over what is to be written; `false` when it cannot be.
+    /// Hands the pending changes to the writer; `false` when it has failed.
     fn flush(&mut self) -> bool {
         self.out.send(std::mem::take(&mut self.pending))
     }
 
-    /// The file cannot be written any more, but the command is not to suffer from that.
+    /// Lets the command run to its end although the file cannot be written any more.
     fn let_command_end(&mut self, observe: &mut dyn FnMut(&Progress)) -> Result<()> {
         self.progress.file_failed = true;
         observe(&self.progress);
         while self.supervision.owns_command() {
             self.supervision.wait(self.schedule.due());
-            self.hear_keeper()?;
+            self.keeper_reports()?;
             let now = Instant::now();
-            if self.supervision.over(&self.tree, now).is_some() {
+            if self.supervision.end_reason(&self.tree, now).is_some() {
                 break;
             }
             if self.schedule.take(now) {
@@ -291,12 +291,12 @@ impl Session {
 }
 
 /// Facts about the machine and about how it is recorded.
-fn described(options: &Options, hears_all: bool) -> Vec<Op> {
+fn described(options: &Options, kernel_reports_all: bool) -> Vec<Op> {
     let own = [
         (Key::IntervalS, options.interval.as_secs_f64().to_string()),
         (Key::CensusIntervalS, options.census_interval.as_secs_f64().to_string()),
         (Key::Budget, options.budget.to_string()),
-        (Key::ProcessesHeardOf, (if hears_all { "all" } else { "looked for" }).to_owned()),
+        (Key::ProcessesHeardOf, (if kernel_reports_all { "all" } else { "looked for" }).to_owned()),
     ];
     let facts = provenance::machine().into_iter().chain(own);
     facts.map(|(key, value)| Op::Provenance(key.name().to_owned(), value)).collect()

@@ -1,10 +1,10 @@
-//! What a caller says of a recording, and is told at its end.
+//! The options of a recording, and its outcome.
 
 use std::process::Command;
 use std::time::Duration;
 use unbloat_process::Pid;
 
-/// What is recorded.
+/// The recorded processes.
 #[derive(Debug)]
 pub enum Target {
     /// A command that is started for it, and everything below.
@@ -13,7 +13,7 @@ pub enum Target {
     Attach(Vec<Pid>),
 }
 
-/// How it is recorded.
+/// The options of a recording.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Between two samples.
@@ -26,12 +26,12 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// The file is kept below that.
     pub max_bytes: u64,
-    /// What was started is left running at the end.
+    /// Leave the command running at the end.
     pub detach: bool,
-    /// How long a command that was asked to end may take before it is killed.
+    /// Time for a command to end by itself before it is killed.
     pub grace: Duration,
     /// Do not ask the kernel for its process events, even where that is permitted.
-    pub look_around_only: bool,
+    pub scan_only: bool,
 }
 
 impl Default for Options {
@@ -44,12 +44,12 @@ impl Default for Options {
             max_bytes: 100_000_000,
             detach: false,
             grace: Duration::from_secs(10),
-            look_around_only: false,
+            scan_only: false,
         }
     }
 }
 
-/// How a recording ended.
+/// The end of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Why.

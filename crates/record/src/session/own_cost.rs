@@ -1,4 +1,4 @@
-//! What the recording itself costs, summed from its start.
+//! Sums up the cost of the recording itself.
 
 use crate::budget::Work;
 use crate::cpu;

@@ -1,5 +1,4 @@
-//! PSS and the census, which cost time in proportion to the tree's size: one reading at a time, as often as the budget
-//! allows.
+//! Takes PSS and the census, whose cost grows with the tree: one reading at a time, as often as the budget allows.
 
 use super::options::Options;
 use crate::budget::Budget;
@@ -8,7 +7,7 @@ use crate::reading::{Reading, ReadingThread, Request};
 use crate::tree::Tree;
 use std::time::{Duration, Instant};
 
-/// How long the end of a recording waits for a reading in hand.
+/// Longest wait for a reading in hand at the end of a recording.
 const LAST_READING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -34,7 +33,7 @@ impl Readings {
         }
     }
 
-    /// What came of the reading in hand, when it is done; begins the next one that the budget allows for a tree of so
+    /// The result of the reading in hand, when it is done; begins the next one that the budget allows for a tree of so
     /// many resident bytes.
     pub(super) fn step(&mut self, tree: &Tree, rss_bytes: u64) -> Option<Reading> {
         self.budget.resize(rss_bytes);
@@ -61,7 +60,7 @@ impl Readings {
         self.thread.begin(Request { work, processes, keep_open: tree.keeps_open() });
     }
 
-    /// What came of the reading in hand, if it is done soon. No more are taken.
+    /// The result of the reading in hand, if it is done soon. No more are taken.
     pub(super) fn end(&mut self) -> Option<Reading> {
         self.thread.end(LAST_READING)
     }

@@ -1,5 +1,5 @@
-//! What ends a recording: the end of the tree, the duration, a request; and how a command that was started for it is
-//! asked to end and, when it takes longer than its grace, killed.
+//! Decides when a recording ends: with its tree, after its duration, or on request. A command that was started for it is asked
+//! to end first, and killed after its grace period.
 
 use super::options::Options;
 use crate::tree::Tree;
@@ -12,7 +12,7 @@ use unbloat_process::Pid;
 use unbloat_process::keeper::{Keeper, Report};
 use unbloat_process::signal::{self, Requests};
 
-/// Why a recording ended.
+/// The reason of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     TreeEnded,
@@ -36,7 +36,7 @@ impl Reason {
 #[derive(Debug, Clone, Copy)]
 struct Stopping {
     reason: Reason,
-    /// When it will be killed; `None` once it was.
+    /// The time at which it will be killed; `None` once it was.
     kill_at: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ impl Supervision {
         self.keeper.as_ref().map(Keeper::pid)
     }
 
-    /// Whether there is a command that ends with the recording.
+    /// Tells whether there is a command that ends with the recording.
     pub(super) fn owns_command(&self) -> bool {
         self.keeper.is_some() && !self.detach
     }
@@ -95,11 +95,11 @@ impl Supervision {
         let _ = ppoll(&mut ready, Some(TimeSpec::from_duration(left)), None);
     }
 
-    /// What the keeper has to say since the last time.
+    /// The keeper's reports since the last call.
     ///
     /// # Errors
     /// The command could not be started.
-    pub(super) fn hear_keeper(&mut self) -> Result<Vec<Report>> {
+    pub(super) fn keeper_reports(&mut self) -> Result<Vec<Report>> {
         let Some(keeper) = self.keeper.as_mut().filter(|_| !self.tree_is_empty) else {
             return Ok(Vec::new());
         };
@@ -126,12 +126,12 @@ impl Supervision {
         Ok(reports)
     }
 
-    /// Whether the recording is over. A command that was started is asked to end first, and heard of until it has.
-    pub(super) fn over(&mut self, tree: &Tree, now: Instant) -> Option<Reason> {
-        self.hear_requests(tree, now).or_else(|| self.has_ended(tree, now))
+    /// Tells whether the recording is over. A command that was started is asked to end first, and heard of until it has.
+    pub(super) fn end_reason(&mut self, tree: &Tree, now: Instant) -> Option<Reason> {
+        self.handle_requests(tree, now).or_else(|| self.has_ended(tree, now))
     }
 
-    fn hear_requests(&mut self, tree: &Tree, now: Instant) -> Option<Reason> {
+    fn handle_requests(&mut self, tree: &Tree, now: Instant) -> Option<Reason> {
         while let Some(request) = self.requests.next() {
             if !self.owns_command() {
                 return Some(Reason::Asked);

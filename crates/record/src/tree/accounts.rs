@@ -1,7 +1,7 @@
-//! Closing the accounts of processes that have ended: when, with what status, and what CPU they used in all.
+//! Closes the accounts of processes that have ended: when, with what status, and how much CPU they used in all.
 //!
-//! That is known best from whoever waited for them. The keeper tells of its children and the kernel of every end, each
-//! in its own time, so an account stays open until both have spoken or have had their time.
+//! The process that waited for them knows best. The keeper reports its children and the kernel reports every end, each in its
+//! own time. An account stays open until both have reported, or have had time to.
 
 use super::{Member, Tree};
 use crate::ops::Op;
@@ -12,11 +12,11 @@ use unbloat_process::keeper;
 use unbloat_process::stat::Stat;
 use unbloat_recording::{CpuSource, ProcessEnd, Sample};
 
-/// How long to wait for the word of the keeper and of the kernel on a process that has gone, in nanoseconds. Both come
+/// Longest wait for the reports of the keeper and the kernel on a process that has ended, in nanoseconds. Both come
 /// within milliseconds; on a machine that has no time for them, not at once.
 const PATIENCE_NS: i64 = 5_000_000_000;
 
-/// How long the end of a recording waits for them.
+/// Longest wait for them at the end of a recording.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A member that has gone, until its account is closed.
@@ -28,7 +28,7 @@ pub(super) struct Ending {
     pub(super) status: Option<i64>,
     pub(super) used: Option<Used>,
     /// The kernel has told of it.
-    pub(super) heard: bool,
+    pub(super) kernel_reported: bool,
 }
 
 /// CPU of a whole life, in clock ticks.
@@ -45,7 +45,7 @@ impl Used {
     }
 }
 
-/// What the keeper said of a process of whose birth nobody has told yet.
+/// The keeper's report of the end of a process whose birth was not reported yet.
 #[derive(Debug)]
 pub(super) struct Early {
     ended: keeper::Ended,
@@ -53,7 +53,7 @@ pub(super) struct Early {
 }
 
 impl Ending {
-    /// What is known of its CPU so far.
+    /// Its CPU as far as known.
     fn used(&self) -> Option<Used> {
         self.used.or_else(|| self.member.last.as_ref().map(|last| Used::exact(last, CpuSource::Sample)))
     }
@@ -66,7 +66,7 @@ impl Ending {
         self.used.is_some_and(|used| used.source == CpuSource::Wait)
     }
 
-    fn hear_keeper(&mut self, ended: &keeper::Ended) {
+    fn keeper_reports(&mut self, ended: &keeper::Ended) {
         self.status = Some(ended.status);
         self.used =
             Some(Used { user: ended.user_ticks, system: ended.system_ticks, source: CpuSource::Wait });
@@ -78,9 +78,9 @@ impl Ending {
 }
 
 impl Tree {
-    /// What the keeper read of a child before it reaped it.
+    /// Takes in what the keeper read of a child before it reaped it.
     pub(crate) fn reaped(&mut self, ended: &keeper::Ended, time_ns: i64, ops: &mut Vec<Op>) {
-        if self.births.hears_all() {
+        if self.births.kernel_reports_all() {
             self.take_in(time_ns, ops);
         }
         let pid = ended.pid;
@@ -102,18 +102,21 @@ impl Tree {
         let Some(ending) = open.find(|e| e.pid == ended.pid && !e.is_reaped_by_keeper()) else {
             return false;
         };
-        ending.hear_keeper(ended);
+        ending.keeper_reports(ended);
         true
     }
 
     /// The kernel's word on an end.
-    pub(super) fn hear_end(&mut self, pid: Pid, at_ns: i64, status: Option<i64>, stat: Option<Stat>) {
-        if self.members.contains_key(&pid) && !self.endings.iter().any(|e| e.pid == pid && !e.heard) {
+    pub(super) fn reported_end(&mut self, pid: Pid, at_ns: i64, status: Option<i64>, stat: Option<Stat>) {
+        if self.members.contains_key(&pid) && !self.endings.iter().any(|e| e.pid == pid && !e.kernel_reported)
+        {
             self.leave(pid, at_ns, status, stat.clone());
         }
         // Seen to have ended before that was told.
-        let Some(ending) = self.endings.iter_mut().find(|e| e.pid == pid && !e.heard) else { return };
-        (ending.heard, ending.at_ns) = (true, ending.at_ns.min(at_ns));
+        let Some(ending) = self.endings.iter_mut().find(|e| e.pid == pid && !e.kernel_reported) else {
+            return;
+        };
+        (ending.kernel_reported, ending.at_ns) = (true, ending.at_ns.min(at_ns));
         ending.status = ending.status.or(status);
         if let Some(stat) = stat.filter(|_| !ending.is_reaped_by_keeper()) {
             ending.used = Some(Used::exact(&stat, CpuSource::Exit));
@@ -130,7 +133,7 @@ impl Tree {
         } else if let Some(last) = &member.last {
             member.parent = last.parent;
         }
-        self.endings.push(Ending { pid, member, at_ns, status, used, heard: false });
+        self.endings.push(Ending { pid, member, at_ns, status, used, kernel_reported: false });
     }
 
     pub(super) fn close_accounts(&mut self, time_ns: i64, ops: &mut Vec<Op>) {
@@ -145,13 +148,13 @@ impl Tree {
         }
     }
 
-    /// Whether somebody may still have something to say on it.
+    /// Tells whether somebody may still have something to say on it.
     fn waits(&self, ending: &Ending, time_ns: i64) -> bool {
         let orphan =
             Some(ending.member.parent) == self.keeper || !self.members.contains_key(&ending.member.parent);
         let keeper_speaks = self.keeper.is_some() && orphan && !ending.is_reaped_by_keeper();
-        let kernel_speaks = self.births.hears_all() && !ending.heard;
-        (keeper_speaks || kernel_speaks) && time_ns - ending.at_ns < PATIENCE_NS
+        let awaits_kernel = self.births.kernel_reports_all() && !ending.kernel_reported;
+        (keeper_speaks || awaits_kernel) && time_ns - ending.at_ns < PATIENCE_NS
     }
 
     fn hear_what_came_early(&mut self, time_ns: i64) {
@@ -159,7 +162,7 @@ impl Tree {
             if self.settle(&early.ended) {
                 continue;
             }
-            if !self.births.hears_all() {
+            if !self.births.kernel_reports_all() {
                 // An orphan that nobody has seen.
                 self.count_short_lived(early.ended.user_ticks + early.ended.system_ticks);
             } else if time_ns - early.at_ns < PATIENCE_NS {
@@ -171,8 +174,8 @@ impl Tree {
     /// Closes all accounts with what is known, at the end of the recording. `time_ns` says what time it is.
     pub(crate) fn close_all(&mut self, time_ns: impl Fn() -> i64, ops: &mut Vec<Op>) {
         let begun = Instant::now();
-        while self.births.hears_all()
-            && self.endings.iter().any(|ending| !ending.heard)
+        while self.births.kernel_reports_all()
+            && self.endings.iter().any(|ending| !ending.kernel_reported)
             && begun.elapsed() < LAST_PATIENCE
         {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,14 +1,14 @@
-//! The members of the tree: taking them in and sampling them.
+//! The members of the tree: adding them, sampling them, and noticing their ends.
 //!
-//! [`Tree::add`] is the only place that gives a process a row, and it is told of births by the one owner of the
-//! [`crate::family::Family`] alone.
+//! [`Tree::add`] is the only function that creates a row for a process. It learns of births from the one owner of the
+//! [`Membership`](crate::membership::Membership) alone.
 
 mod accounts;
 mod member;
-mod unheard;
+mod unseen_children;
 
 use crate::births::Births;
-use crate::family::Change;
+use crate::membership::Change;
 use crate::ops::Op;
 use accounts::{Early, Ending};
 pub(crate) use member::Member;
@@ -17,7 +17,7 @@ use unbloat_process::stat::Stat;
 use unbloat_process::watch::{ProcFs, ticks_per_second};
 use unbloat_process::{Error, Pid};
 use unbloat_recording::{NewProcess, ProcessId};
-use unheard::Unheard;
+use unseen_children::ChildrenGrowth;
 
 /// File descriptors left for everything but watching.
 const OTHER_FILES: usize = 64;
@@ -92,7 +92,7 @@ impl Tree {
 
     /// The keeper has started the command.
     pub(crate) fn started(&mut self, pid: Pid, time_ns: i64, ops: &mut Vec<Op>) {
-        self.births.told(pid);
+        self.births.started_by_keeper(pid);
         self.take_in(time_ns, ops);
     }
 
@@ -101,7 +101,7 @@ impl Tree {
         self.members.is_empty() && self.endings.is_empty()
     }
 
-    /// Whether the files of one more process may be kept open: three, here and where its PSS is read.
+    /// Tells whether the files of one more process may be kept open: three, here and where its PSS is read.
     pub(crate) fn keeps_open(&self) -> bool {
         (self.members.len() + 1) * 3 + OTHER_FILES < self.max_files
     }
@@ -114,7 +114,7 @@ impl Tree {
         let ended_cpu_s = self.ended_cpu_s + ending_ticks as f64 / self.ticks_per_second;
         let mut totals = Totals { cpu_s: ended_cpu_s, ..Totals::default() };
         let mut gone = Vec::new();
-        let mut unheard = Vec::new();
+        let mut grown = Vec::new();
         for (&pid, member) in &mut self.members {
             let Some(last) = &member.last else {
                 gone.push((pid, None));
@@ -124,7 +124,7 @@ impl Tree {
                 Ok(stat) if stat.start_ticks != last.start_ticks => gone.push((pid, None)),
                 Ok(stat) if stat.is_dead() => gone.push((pid, Some(stat))),
                 Ok(stat) => {
-                    unheard.extend(Unheard::between(last, &stat));
+                    grown.extend(ChildrenGrowth::between(last, &stat));
                     if stat.session == pid.0 && last.session != stat.session {
                         self.births.leads_session(&stat);
                     }
@@ -147,8 +147,8 @@ impl Tree {
         for (pid, dead) in gone {
             self.leave(pid, time_ns, None, dead);
         }
-        if !self.births.hears_all() {
-            self.count_unheard(&unheard);
+        if !self.births.kernel_reports_all() {
+            self.count_unseen_children(&grown);
         }
         self.close_accounts(time_ns, ops);
         totals
@@ -170,14 +170,14 @@ impl Tree {
         match change {
             Change::Born { pid, parent, at_ns, stat } => {
                 self.add(pid, parent, at(at_ns), stat, ops);
-                self.count_unheard_of_newborn(pid);
+                self.count_unseen_children_of_newborn(pid);
             }
             Change::Command { pid, command } => {
                 if let Some(member) = self.members.get_mut(&pid) {
                     member.rename(command, ops);
                 }
             }
-            Change::Ended { pid, at_ns, status, stat } => self.hear_end(pid, at(at_ns), status, stat),
+            Change::Ended { pid, at_ns, status, stat } => self.reported_end(pid, at(at_ns), status, stat),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `unbloat growth` in words and JSON: what grows, how, and what that means.
+//! `unbloat growth` in words and JSON: the shape of growth of each quantity, and the conclusion.
 
 use crate::style::{Ink, Style, wrap};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn key(quantity: Quantity) -> &'static str {
     }
 }
 
-/// What the findings mean, in sentences that name their evidence.
+/// The meaning of the findings, in sentences that name their evidence.
 fn conclusion(findings: &Findings) -> String {
     let memory = findings.counted;
     match findings.conclusion() {

@@ -1,4 +1,4 @@
-//! The latency distributions that `unbloat bench -o FILE` has put into a recording.
+//! The latency distributions that `unbloat bench -o FILE` adds to a recording.
 
 use crate::bench::time;
 use crate::style::{clip, thousands};

@@ -1,4 +1,4 @@
-//! The live view of a running recording: a few lines that are drawn over and over in place, or one line at a time.
+//! The live view of a running recording: a few lines redrawn in place, or one line at a time.
 
 use crate::segment::{Appearance as _, Segment};
 use crate::style::{Ink, Style, apportion, clip};

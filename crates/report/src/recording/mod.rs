@@ -1,4 +1,4 @@
-//! A recording for people: the live view, the summary, plots, and what grows.
+//! A recording for people: the live view, the summary, plots, and growth.
 
 pub mod growth;
 mod latency;

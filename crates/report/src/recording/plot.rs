@@ -9,7 +9,7 @@ use unbloat_heap::Iec;
 use unbloat_recording::recording::{Counted, seconds};
 use unbloat_recording::{Key, Process, Recording, looks::Points};
 
-/// What memory is divided by.
+/// The division of memory in a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// One band a process.

@@ -25,7 +25,7 @@ const LEAST_ROW_BYTES: u64 = 4;
 /// The largest text or blob, and the longest statement.
 const LARGEST_VALUE: i32 = 64 << 20;
 
-/// What one file may still cost.
+/// The work that one file may still take.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
     file_bytes: u64,
@@ -57,7 +57,7 @@ impl Limits {
     }
 }
 
-/// What one query may still yield.
+/// The rows and bytes that one query may still yield.
 #[derive(Debug)]
 pub(super) struct Meter {
     rows: u64,

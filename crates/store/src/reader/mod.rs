@@ -48,7 +48,7 @@ impl Reader {
         &self.path
     }
 
-    /// What the file says about itself.
+    /// The header of the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -210,7 +210,7 @@ impl Reader {
         })
     }
 
-    /// What the cgroup said of its memory.
+    /// Memory of the cgroup over time.
     pub fn cgroup(&self) -> Result<Vec<CgroupMemory>> {
         let sql = "SELECT time_ns, path, current_bytes, peak_bytes FROM cgroup ORDER BY time_ns";
         self.rows(sql, [], |row| {
@@ -223,7 +223,7 @@ impl Reader {
         })
     }
 
-    /// What the recording has cost up to its last moment; `None` before the first batch.
+    /// The cost of the recording up to its last moment; `None` before the first batch.
     pub fn cost(&self) -> Result<Option<Cost>> {
         let sql = "SELECT time_ns, cpu_s, rss_bytes, ticks, late_ticks, missed_ticks, pss_sweeps, pss_held_s, \
                    censuses, census_s, short_lived, short_lived_cpu_s FROM cost ORDER BY rowid DESC LIMIT 1";

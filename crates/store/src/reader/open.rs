@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a reader waits for a writer's lock.
+/// Longest wait of a reader for a writer's lock.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// The tables that every recording has. `folded` came later: see [`crate::fold`].

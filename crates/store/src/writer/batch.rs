@@ -1,6 +1,6 @@
 //! One transaction, and the few tables that everybody writes to: the file's own row, provenance and marks.
 //!
-//! What a recorder sees is written in `observed`, what experiments and load drivers come to in `experiment`.
+//! The rows of a recorder are written in `observed`, those of experiments and load drivers in `experiment`.
 
 use crate::{Error, Result};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};

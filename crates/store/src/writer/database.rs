@@ -17,7 +17,7 @@ use unbloat_recording::Header;
 /// little to replay, and that a full disk leaves little behind outside of the database.
 const CHECKPOINT_PAGES: u32 = 256;
 
-/// How long to wait for another writer's transaction.
+/// Longest wait for another writer's transaction.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// Commands and paths are nobody else's to read, and a reader can hold locks. SQLite gives the files beside it the same
@@ -44,7 +44,7 @@ pub(super) fn make(path: &Path, header: &Header) -> Result<Connection> {
     Ok(db)
 }
 
-/// Why a file that is in the way is in the way.
+/// The error for a file that is in the way.
 fn existing(path: &Path) -> Error {
     let exists = Error::Exists { path: path.to_owned() };
     match Reader::open(path) {

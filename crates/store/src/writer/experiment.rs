@@ -1,4 +1,4 @@
-//! What experiments and load drivers come to: variants, blocks and runs; steps, their latencies and other figures.
+//! Writes the results of experiments and load drivers: variants, blocks and runs; steps, their latencies and other figures.
 
 use super::batch::{Batch, integer};
 use crate::Result;

@@ -87,7 +87,7 @@ impl Writer {
         &self.path
     }
 
-    /// What the file says about itself.
+    /// The header of the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -122,7 +122,7 @@ impl Writer {
         Ok(self.elapsed_ns())
     }
 
-    /// How long to wait for another process's lock from now on; ten seconds unless this is called. Then comes
+    /// Sets the longest wait for another process's lock; ten seconds unless this is called. Then comes
     /// [`Error::Locked`].
     ///
     /// # Errors

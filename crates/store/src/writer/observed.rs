@@ -1,4 +1,4 @@
-//! What a recorder sees: processes, their samples and censuses, and what stands beside them.
+//! Writes a recorder's observations: processes, their samples and censuses, and the rows beside them.
 
 use super::batch::{Batch, integer};
 use crate::Result;
@@ -47,12 +47,12 @@ impl Batch<'_> {
         )
     }
 
-    /// What runs in a process: Ruby and allocator, as found in its memory, and the policy of `unbloat run`.
+    /// Describes the software in a process: Ruby and allocator, as found in its memory, and the policy of `unbloat run`.
     pub fn process_runtime(&self, process: ProcessId, runtime: &str) -> Result<()> {
         self.update("UPDATE process SET runtime = ? WHERE id = ?", &[&runtime, &process.0])
     }
 
-    /// What could not be read of a process, and why.
+    /// Notes a part of a process that could not be read, and the reason.
     pub fn process_note(&self, process: ProcessId, note: &str) -> Result<()> {
         self.update("UPDATE process SET note = ? WHERE id = ?", &[&note, &process.0])
     }
@@ -134,7 +134,7 @@ impl Batch<'_> {
         self.insert("INSERT INTO clock (time_ns, wall_ns) VALUES (?, ?)", &[&time_ns, &wall_ns]).map(drop)
     }
 
-    /// What the recording has cost so far.
+    /// The cost of the recording so far.
     pub fn cost(&self, cost: &Cost) -> Result<()> {
         self.insert(
             "INSERT INTO cost (time_ns, cpu_s, rss_bytes, ticks, late_ticks, missed_ticks, pss_sweeps, pss_held_s, \

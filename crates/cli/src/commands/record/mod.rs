@@ -1,4 +1,4 @@
-//! `unbloat record`: memory over time, of a command or of running processes, into a file.
+//! `unbloat record`: records the memory of a command or of running processes over time.
 
 mod view;
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Leave the command running when the recording ends.
     #[arg(long, conflicts_with_all = ["pid", "name"])]
     detach: bool,
-    /// How long a command that was asked to end may take before it is killed.
+    /// Time for a command to end by itself before it is killed.
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     grace: Duration,
     /// Send the command's output to a file, so that the live view has the terminal.
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         max_bytes: args.max_size,
         detach: args.detach,
         grace: args.grace,
-        look_around_only: args.look_around,
+        scan_only: args.look_around,
     };
     let own_terminal = args.command.is_empty() || args.log.is_some();
     let mut view = view::View::new(&path, &name, args.quiet, own_terminal);

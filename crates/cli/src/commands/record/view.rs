@@ -1,4 +1,4 @@
-//! What a recording shows while it runs: a view drawn in place on a terminal of its own, else a line now and then.
+//! Shows a recording while it runs: a view redrawn in place on a terminal of its own, or else a line now and then.
 
 use crate::in_place::InPlace;
 use crate::terminal;
@@ -79,7 +79,7 @@ impl View {
         self.shown = Some(Instant::now());
     }
 
-    /// What came of it.
+    /// Says how the recording ended.
     pub(super) fn summary(&self, outcome: &Outcome) -> io::Result<()> {
         if self.mode == Mode::Quiet {
             return Ok(());

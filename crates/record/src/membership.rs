@@ -1,7 +1,7 @@
-//! Who belongs to the tree: the one place that decides it, owned by whoever learns of births (see [`crate::births`]).
+//! Decides which processes belong to the recorded tree. Its one owner is whoever follows births (see [`crate::births`]).
 //!
-//! A pid alone names nobody, because the kernel gives it out again. A process is its pid *and* its start time, so a
-//! member that is told of and found, in whatever order, is reported once.
+//! The kernel reuses pids, so a process is identified by its pid *and* its start time. A member that is both reported and
+//! found by a scan, in either order, is reported once.
 
 use std::collections::HashMap;
 use unbloat_process::Pid;
@@ -35,12 +35,12 @@ pub(crate) enum Change {
     },
 }
 
-/// What to do about a process that has ended, waits for its parent, and is no member.
+/// The treatment of a zombie that is no member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dead {
-    /// It was never seen alive: it counts.
+    /// Count it: it was never seen alive.
     Count,
-    /// The kernel tells of births and ends, and has told of these.
+    /// Skip it: the kernel reports births and ends, and has reported these.
     Skip,
 }
 
@@ -64,7 +64,7 @@ impl Known {
     }
 }
 
-/// What a look at one pid gives.
+/// The result of a look at one pid.
 enum Newcomer {
     Ours(Stat),
     /// Perhaps a child of a newcomer that is looked at later.
@@ -75,7 +75,7 @@ enum Newcomer {
 }
 
 #[derive(Debug)]
-pub(crate) struct Family {
+pub(crate) struct Membership {
     proc: ProcFs,
     /// Our own process above the tree, parent of its orphans.
     keeper: Option<Pid>,
@@ -83,23 +83,23 @@ pub(crate) struct Family {
     /// Members that began a session, and when they started. Who is in such a session belongs to the tree, whoever its
     /// parent is now.
     sessions: HashMap<Pid, u64>,
-    /// Members whose first thread was told to have ended, while they had others.
+    /// Members whose first thread ended while others go on.
     headless: Vec<Pid>,
 }
 
-impl Family {
+impl Membership {
     pub(crate) fn new(proc: ProcFs, keeper: Option<Pid>) -> Self {
-        Family { proc, keeper, members: HashMap::new(), sessions: HashMap::new(), headless: Vec::new() }
+        Membership { proc, keeper, members: HashMap::new(), sessions: HashMap::new(), headless: Vec::new() }
     }
 
-    /// A process that belongs to the tree because that was said.
+    /// Adds a root.
     pub(crate) fn adopt(&mut self, pid: Pid) -> Option<Change> {
         let stat = self.proc.stat(pid).ok()?;
         (!self.knows(&stat)).then(|| self.take_in(stat))
     }
 
     /// A child of the keeper that may have ended before anybody looked.
-    pub(crate) fn told(&mut self, pid: Pid) -> Option<Change> {
+    pub(crate) fn started_by_keeper(&mut self, pid: Pid) -> Option<Change> {
         if self.members.contains_key(&pid) {
             return None;
         }
@@ -109,7 +109,7 @@ impl Family {
         })
     }
 
-    /// Whether a member has or had this pid, as far as that is still remembered.
+    /// Tells whether a member has or had this pid, as far as that is still remembered.
     pub(crate) fn has(&self, pid: Pid) -> bool {
         self.members.contains_key(&pid)
     }
@@ -131,7 +131,7 @@ impl Family {
 
     /// Everybody among the candidates who belongs to the tree and is no member yet, and the number of candidates that
     /// do not exist (any more).
-    pub(crate) fn look_around(&mut self, mut candidates: Vec<Pid>, dead: Dead) -> (Vec<Change>, usize) {
+    pub(crate) fn scan(&mut self, mut candidates: Vec<Pid>, dead: Dead) -> (Vec<Change>, usize) {
         let proc = &self.proc;
         self.members.retain(|&pid, known| !known.ended || proc.stat(pid).is_ok_and(|stat| known.is(&stat)));
         let (mut born, mut vanished) = (Vec::new(), 0);
@@ -156,7 +156,7 @@ impl Family {
         }
     }
 
-    /// Members that are gone although nobody has told of their end.
+    /// Members that are gone although their end was not reported.
     pub(crate) fn missing(&self) -> Vec<(Pid, Option<u64>)> {
         let gone = |pid: Pid, known: &Known| {
             !self.proc.stat(pid).is_ok_and(|stat| known.is(&stat) && !stat.is_dead())
@@ -165,7 +165,7 @@ impl Family {
         missing.map(|(&pid, known)| (pid, known.start_ticks)).collect()
     }
 
-    /// Those of the missing whose end has not been told meanwhile: it never will be.
+    /// Gives up those of the missing whose end was not reported meanwhile: it never will be.
     pub(crate) fn give_up(&mut self, missing: Vec<(Pid, Option<u64>)>) -> Vec<Change> {
         let mut ended = Vec::new();
         for (pid, start_ticks) in missing {
@@ -177,8 +177,8 @@ impl Family {
         ended
     }
 
-    /// The kernel's word.
-    pub(crate) fn hear(&mut self, event: Event) -> Option<Change> {
+    /// Handles an event that the kernel reports.
+    pub(crate) fn handle(&mut self, event: Event) -> Option<Change> {
         match event {
             Event::Fork { parent, child, at_ns } => {
                 self.is_ours(parent).then_some(())?;
@@ -217,14 +217,14 @@ impl Family {
         }
     }
 
-    /// Whether a member goes on without its first thread. Of its end the kernel does not tell.
+    /// Tells whether a member goes on without its first thread. The kernel does not report its end.
     pub(crate) fn has_headless(&self) -> bool {
         !self.headless.is_empty()
     }
 
     /// Those that went on without their first thread, and have ended. Their status is their parent's to know.
     pub(crate) fn headless_ended(&mut self) -> Vec<Change> {
-        let Family { proc, members, headless, .. } = self;
+        let Membership { proc, members, headless, .. } = self;
         let mut ended = Vec::new();
         headless.retain(|&pid| {
             let Some(known) = members.get(&pid).copied().filter(|known| known.headless) else { return false };
@@ -270,7 +270,7 @@ impl Family {
         self.members.contains_key(&pid) || self.keeper == Some(pid)
     }
 
-    /// Whether this pid is still the member's that had it.
+    /// Tells whether this pid is still the member's that had it.
     fn is_alive(&self, pid: Pid) -> bool {
         Some(pid) == self.keeper
             || self.members.contains_key(&pid) && self.proc.stat(pid).is_ok_and(|stat| self.knows(&stat))
@@ -285,135 +285,4 @@ impl Family {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use std::fs;
-    use std::path::Path;
-
-    /// A made-up `/proc` of processes.
-    struct World(tempfile::TempDir);
-
-    impl World {
-        fn new() -> Self {
-            World(tempfile::tempdir().unwrap())
-        }
-
-        fn has(&self, pid: i32, parent: i32, state: char, start: u64) -> &Self {
-            let directory = self.path().join(pid.to_string());
-            fs::create_dir_all(&directory).unwrap();
-            let stat =
-                format!("{pid} (x) {state} {parent} {pid} 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 {start} 0 10\n");
-            fs::write(directory.join("stat"), stat).unwrap();
-            fs::write(directory.join("status"), format!("Tgid:\t{pid}\n")).unwrap();
-            self
-        }
-
-        fn loses(&self, pid: i32) {
-            fs::remove_dir_all(self.path().join(pid.to_string())).unwrap();
-        }
-
-        fn path(&self) -> &Path {
-            self.0.path()
-        }
-
-        /// Below a keeper with the pid 10.
-        fn family(&self) -> Family {
-            Family::new(ProcFs::at(self.path()), Some(Pid(10)))
-        }
-    }
-
-    fn fork(parent: i32, child: i32) -> Event {
-        Event::Fork { parent: Pid(parent), child: Pid(child), at_ns: 5 }
-    }
-
-    fn exit(pid: i32) -> Event {
-        Event::Exit { pid: Pid(pid), status: 0, at_ns: 6 }
-    }
-
-    fn born(changes: &[Change]) -> Vec<i32> {
-        changes
-            .iter()
-            .filter_map(|c| if let Change::Born { pid, .. } = c { Some(pid.0) } else { None })
-            .collect()
-    }
-
-    #[test]
-    fn who_is_found_and_then_told_of_is_born_once() {
-        let world = World::new();
-        world.has(20, 10, 'S', 1).has(21, 20, 'S', 2).has(99, 1, 'S', 0);
-        let mut family = world.family();
-        let (found, gone) = family.look_around(vec![Pid(21), Pid(20), Pid(99), Pid(50)], Dead::Skip);
-        assert_eq!((born(&found), gone), (vec![20, 21], 1));
-        assert_eq!(family.hear(fork(10, 20)), None);
-        // It has ended and is gone before its birth is told: that is still no second one.
-        world.loses(21);
-        assert_eq!(family.hear(fork(20, 21)), None);
-        assert!(matches!(family.hear(exit(21)), Some(Change::Ended { pid: Pid(21), .. })));
-        assert_eq!(family.hear(exit(21)), None);
-    }
-
-    #[test]
-    fn who_was_told_of_is_not_found_again_while_it_waits_for_its_parent() {
-        let world = World::new();
-        world.has(20, 10, 'S', 1);
-        let mut family = world.family();
-        assert!(family.hear(fork(10, 20)).is_some());
-        world.has(20, 10, 'Z', 1);
-        assert!(family.hear(exit(20)).is_some());
-        assert_eq!(family.look_around(vec![Pid(20)], Dead::Skip).0, []);
-        // The same where nobody tells.
-        let mut family = world.family();
-        assert_eq!(born(&family.look_around(vec![Pid(20)], Dead::Count).0), [20]);
-        family.ended(Pid(20), Some(1), true);
-        assert_eq!(family.look_around(vec![Pid(20)], Dead::Count).0, []);
-    }
-
-    #[test]
-    fn a_number_that_is_given_out_again_names_another_process() {
-        let world = World::new();
-        world.has(20, 10, 'S', 1);
-        let mut family = world.family();
-        assert!(family.adopt(Pid(20)).is_some() && family.adopt(Pid(20)).is_none());
-        world.has(20, 10, 'S', 7);
-        assert_eq!(born(&family.look_around(vec![Pid(20)], Dead::Count).0), [20]);
-        family.ended(Pid(20), Some(1), false);
-        assert!(family.is_alive(Pid(20)), "the end of the first is not that of the second");
-        // Now somebody else has it, with a child.
-        world.has(20, 1, 'S', 9).has(21, 20, 'S', 9);
-        assert_eq!(family.look_around(vec![Pid(21), Pid(20)], Dead::Count).0, []);
-    }
-
-    #[test]
-    fn a_process_outlives_its_first_thread_and_execve_by_another() {
-        let world = World::new();
-        world.has(20, 10, 'S', 1);
-        let mut family = world.family();
-        family.hear(fork(10, 20));
-        // Another thread calls execve: the first one ends, the process goes on.
-        assert_eq!(family.hear(exit(20)), None);
-        family.hear(Event::Exec { pid: Pid(20) });
-        assert_eq!(family.headless_ended(), []);
-        assert!(!family.has_headless());
-        // The first thread ends by itself, and later the last one.
-        assert_eq!(family.hear(exit(20)), None);
-        assert_eq!(family.headless_ended(), []);
-        world.loses(20);
-        assert!(matches!(family.headless_ended()[..], [Change::Ended { status: None, .. }]));
-        assert!(!family.has_headless() && !family.has(Pid(20)));
-    }
-
-    #[test]
-    fn after_a_loss_the_missing_are_given_up_unless_their_end_is_told() {
-        let world = World::new();
-        world.has(20, 10, 'S', 1).has(21, 10, 'S', 1);
-        let mut family = world.family();
-        assert!(family.hear(fork(10, 20)).is_some() && family.hear(fork(10, 21)).is_some());
-        world.loses(20);
-        world.loses(21);
-        let missing = family.missing();
-        assert_eq!(missing.len(), 2);
-        assert!(family.hear(exit(20)).is_some());
-        assert!(matches!(family.give_up(missing)[..], [Change::Ended { pid: Pid(21), .. }]));
-    }
-}
+mod tests;

@@ -1,34 +1,34 @@
-//! Children that nobody has told of: where the kernel does not tell of births, a process that came and went between
-//! two looks shows only in its parent's account of the children that it has waited for.
+//! Counts children that nobody saw: where the kernel does not report births, a process that came and went between two looks
+//! shows only in its parent's account of reaped children.
 
 use super::{Tree, children_ticks};
 use unbloat_process::Pid;
 use unbloat_process::stat::Stat;
 
-/// Page faults that the shortest program does not do without.
+/// Page faults of the shortest program.
 const FORK_FAULTS: u64 = 30;
 
 /// By how much a member's account of its children has grown between two looks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Unheard {
+pub(super) struct ChildrenGrowth {
     parent: Pid,
     faults: u64,
     ticks: u64,
 }
 
-impl Unheard {
+impl ChildrenGrowth {
     pub(super) fn between(last: &Stat, now: &Stat) -> Option<Self> {
         let faults = now.children_minor_faults.checked_sub(last.children_minor_faults).filter(|&f| f > 0)?;
         let ticks = children_ticks(now).saturating_sub(children_ticks(last));
-        Some(Unheard { parent: now.pid, faults, ticks })
+        Some(ChildrenGrowth { parent: now.pid, faults, ticks })
     }
 }
 
 impl Tree {
-    /// Members have waited for children that nobody has told us of: at least one each. Where a known child has ended
-    /// too, it takes more faults than that one was seen to have, and a number that came and went.
-    pub(super) fn count_unheard(&mut self, unheard: &[Unheard]) {
-        for grown in unheard {
+    /// The parent reaped children we never saw; count at least one per parent. Where a known child has ended too, there
+    /// must be more page faults than that child's, and a pid that came and went.
+    pub(super) fn count_unseen_children(&mut self, grown: &[ChildrenGrowth]) {
+        for grown in grown {
             let children = || self.endings.iter().filter(|ending| ending.member.parent == grown.parent);
             let known: u64 = children()
                 .filter_map(|child| child.member.last.as_ref())
@@ -46,15 +46,15 @@ impl Tree {
         }
     }
 
-    /// A newborn that has waited for children already, without our having been told of them.
-    pub(super) fn count_unheard_of_newborn(&mut self, pid: Pid) {
+    /// Counts a child that a newborn has already reaped.
+    pub(super) fn count_unseen_children_of_newborn(&mut self, pid: Pid) {
         let Some(stat) = self.members.get(&pid).and_then(|member| member.last.as_ref()) else { return };
-        if !self.births.hears_all() && stat.children_minor_faults > 0 {
+        if !self.births.kernel_reports_all() && stat.children_minor_faults > 0 {
             self.count_short_lived(children_ticks(stat));
         }
     }
 
-    /// One that came and went without a row of its own, and the clock ticks it used.
+    /// Counts a process that has no row of its own, and the clock ticks it used.
     pub(super) fn count_short_lived(&mut self, ticks: u64) {
         let cpu_s = ticks as f64 / self.ticks_per_second;
         self.short_lived += 1;
