@@ -21,9 +21,10 @@ const MAX_WORDS: usize = 1 << 16;
 const PRELOAD: &CStr = c"LD_PRELOAD";
 const ARENA_MAX: &CStr = c"MALLOC_ARENA_MAX";
 
-/// True while Ruby loads the libraries of `RUBYOPT` and `-r`: nothing of a program is on the stack.
-const BEFORE_THE_PROGRAM: &CStr =
-    c"(caller_locations(1) || []).all? { |frame| frame.base_label == 'require' }";
+/// True while Ruby loads the libraries of `RUBYOPT` and `-r`: neither a program (`<main>`) nor a file that one of them is loading
+/// (`<top (required)>`) is on the stack, only frames of `require` and of what Bundler and RubyGems put around it.
+const BEFORE_THE_PROGRAM: &CStr = c"Thread.current == Thread.main && \
+     (caller_locations(1) || []).none? { |frame| frame.base_label.start_with?('<') }";
 
 /// Settles what this process has inherited. With the GVL, while the library is loaded. Does not return where Ruby starts itself again.
 pub(crate) fn settle(ruby: &Ruby) {
@@ -118,7 +119,10 @@ fn restart(list: &str, entry: &str) {
     let separator = if list.is_empty() { "" } else { ":" };
     let fits = write!(preload, "{entry}{separator}{list}").is_ok()
         && write!(mark, "{}:{name}", own_pid().as_str()).is_ok();
-    if length <= 0 || !fits {
+    // A program that embeds Ruby has begun with work of its own.
+    let path = CStr::from_bytes_until_nul(&program).unwrap_or_default().to_str().unwrap_or_default();
+    let is_ruby = path.rsplit('/').next().is_some_and(|name| name.starts_with("ruby"));
+    if length <= 0 || !fits || !is_ruby {
         return;
     }
     set(PRELOAD, &preload);
@@ -128,48 +132,57 @@ fn restart(list: &str, entry: &str) {
     }
     // SAFETY: the program's path is a C string, and both arrays end with a null pointer. Signals and descriptors are as they would be
     // after any exec of Ruby's own.
-    unsafe { libc::execve(program.as_ptr().cast(), command.words, environ) };
+    unsafe { libc::execve(program.as_ptr().cast(), command.words.cast_const(), environ) };
     unset(Variable::Restarted.c_name());
     if list.is_empty() { unset(PRELOAD) } else { set(PRELOAD, &Line::<LIST_ROOM>::of(list)) }
 }
 
-/// The command line of this process, in memory that is given up to the next program.
+/// The command line of this process.
 struct Command {
-    words: *const *const c_char,
+    text: *mut u8,
+    words: *mut *const c_char,
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        // SAFETY: both were allocated by `Command::own`, or are null.
+        unsafe {
+            libc::free(self.text.cast());
+            libc::free(self.words.cast());
+        }
+    }
 }
 
 impl Command {
     /// `None` when it cannot be read, or when it would not mean the same a second time: `-C` changes the directory (ruby(1)), and of a
     /// script on standard input Ruby has read the start already (`load_file_internal`, ruby.c of 2.7 to 3.4).
     fn own() -> Option<Self> {
-        // SAFETY: plain allocations, checked below. They leak when the restart fails, once a process.
-        let (text, words) = unsafe {
-            (
-                libc::calloc(MAX_COMMAND_BYTES, 1).cast::<u8>(),
-                libc::calloc(MAX_WORDS + 1, size_of::<*const c_char>()).cast::<*const c_char>(),
-            )
+        // SAFETY: plain allocations, checked below.
+        let command = unsafe {
+            Self {
+                text: libc::calloc(MAX_COMMAND_BYTES, 1).cast(),
+                words: libc::calloc(MAX_WORDS + 1, size_of::<*const c_char>()).cast(),
+            }
         };
-        if text.is_null() || words.is_null() {
+        if command.text.is_null() || command.words.is_null() {
             return None;
         }
         // SAFETY: the allocation has so many bytes, zeroed, and nobody else knows it.
-        let text = unsafe { core::slice::from_raw_parts_mut(text, MAX_COMMAND_BYTES) };
+        let text = unsafe { core::slice::from_raw_parts_mut(command.text, MAX_COMMAND_BYTES) };
         let length = sys::read_whole_file(c"/proc/self/cmdline", text)?;
         let text = text.get(..length)?;
-        let mut count = 0;
         let mut reader = Reader::Program;
         let mut has_script = false;
-        for word in text.split_inclusive(|&byte| byte == 0) {
+        for (count, word) in text.split_inclusive(|&byte| byte == 0).enumerate() {
             has_script |= reader.is_script(word);
             reader = reader.next(word)?;
             if count >= MAX_WORDS || word.last() != Some(&0) {
                 return None;
             }
             // SAFETY: the index is below the number of words that were allocated.
-            unsafe { *words.add(count) = word.as_ptr().cast() };
-            count += 1;
+            unsafe { *command.words.add(count) = word.as_ptr().cast() };
         }
-        has_script.then_some(Self { words })
+        has_script.then_some(command)
     }
 }
 

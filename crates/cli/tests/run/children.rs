@@ -81,6 +81,17 @@ fn a_gem_s_command_under_bundler_stays_lean() {
     assert_eq!(output, "jemalloc\njemalloc\n");
 }
 
+/// Ruby 3.3 and later have Bundler wrap `require` (bundled_gems.rb, `replace_require`).
+#[test]
+fn a_wrapper_around_require_does_not_hide_that_the_program_has_not_begun() {
+    let output = lean(
+        "File.write('wrapper.rb', \"module Kernel; alias plain_require require; def require(name) = wrapped(name); \" \\
+           \"def wrapped(name) = plain_require(name); end\")
+         system({ 'RUBYOPT' => \"-r./wrapper.rb #{ENV['RUBYOPT']}\" }, 'ruby', 'who.rb')",
+    );
+    assert_eq!(output, "jemalloc\n");
+}
+
 /// A Ruby that starts itself again is the same process under the same name, and nothing of its program has run before.
 #[test]
 fn a_second_start_does_not_show() {
