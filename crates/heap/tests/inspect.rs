@@ -6,7 +6,7 @@ use std::process::Command;
 use unbloat_heap::model::{AllocatorKind, Category, NoteCode, ProcessReport};
 use unbloat_heap::{Options, inspect};
 use unbloat_process::Pid;
-use unbloat_test_support::{Compiler, Program, Target, c_program, system_library};
+use unbloat_test_support::{Compiler, Program, Target, c_program, ruby, system_library};
 
 fn inspected(target: &Target) -> ProcessReport {
     inspect(Pid(target.pid()), &Options::default()).unwrap()
@@ -227,4 +227,29 @@ fn programs_that_cannot_be_read_say_what_they_are() {
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         assert_eq!(inspect(Pid(2), &Options::default()).unwrap().notes[0].code, NoteCode::KernelThread);
     }
+}
+
+/// A worker of a forking server under jemalloc: accounted for to the byte, and what it can never free is named.
+#[test]
+fn a_ruby_that_forked_under_jemalloc() {
+    const FORKS: &str = "$stdout.sync = true; \
+        4.times { Thread.new { kept = Array.new(3000) { |i| 'x' * (40 + i % 900) }; kept.clear; GC.start; sleep } }; \
+        sleep 0.3; child = fork { $stdin.read }; puts 'ready', child; $stdin.read";
+    let library = system_library("libjemalloc.so.2").expect("run scripts/deps test");
+    let mut target = Target::start_ready(ruby(&[], FORKS).env("LD_PRELOAD", library));
+    let child = Pid(target.line().parse().unwrap());
+    let parent = inspected(&target);
+    assert_complete(&parent);
+    assert_eq!(parent.notes, []);
+    let report = inspect(child, &Options::default()).unwrap();
+    assert_complete(&report);
+    assert!(report.bloat_bytes().is_some());
+    // 5.2's structures leave nothing to be found by.
+    let old = report.allocator.as_ref().unwrap().version.as_ref().unwrap().starts_with("5.2.");
+    let expected = if old { vec![] } else { vec![NoteCode::CachesForgotten] };
+    assert_eq!(report.notes.iter().map(|note| note.code).collect::<Vec<_>>(), expected);
+    let settings = *report.allocator.as_ref().unwrap().jemalloc_settings().unwrap();
+    assert_eq!((settings.dirty_decay_ms, settings.background_threads), (Some(10_000), 0));
+    let owned = report.ruby.unwrap().malloc_owned.unwrap();
+    assert!(owned.iter().any(|&(_, bytes)| bytes > 10_000), "{owned:?}");
 }

@@ -182,7 +182,7 @@ static void *work(void *argument) {
         while (busy) {
             struct block *block = &blocks[rand_r(&seed) % count];
             if (block->at) drop(block);
-            else fill(block, pick(&seed) % 100000, &seed);
+            else fill(block, 1 + pick(&seed) % 100000, &seed);
         }
         for (size_t i = 0; i < count; i++) check(&blocks[i]);
         working--;

@@ -175,9 +175,13 @@ impl Inspection<'_> {
             for (range, category) in ruby.other {
                 let resident = memory.residency(range.start, range.end - range.start)?.resident_bytes();
                 self.report.census.add(category, resident);
-                taken.add(&[range]);
+                taken.add(std::slice::from_ref(&range));
+                claims.push(range);
             }
-            (observers.ruby, claims) = (Some(ruby.reading), ruby.bodies);
+            // All of it may lie in blocks of malloc's.
+            claims.extend(ruby.bodies);
+            claims = joined(claims);
+            observers.ruby = Some(ruby.reading);
         }
         let look = Look { pid, memory: &memory, maps: &maps, claims: &claims, stop: self.options.stop };
         let (stacks, rechecks) = self.heaps(&mut live, &look, &mut taken, &mut observers)?;

@@ -21,7 +21,7 @@ const MAX_ENDS: usize = 256;
 /// The extents' heaps lie before the decay settings (`I/pac.h`): tens of KiB.
 const HEAPS_BYTES: u64 = 4 << 10;
 /// Where `arena_t.stats` lies: both decays' structures point into it.
-const STATS: Range<u64> = 64..512;
+const STATS: Range<u64> = 8..512;
 
 /// One arena.
 #[derive(Debug, Clone, PartialEq, Eq)]
