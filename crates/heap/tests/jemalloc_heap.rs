@@ -31,12 +31,14 @@ type Figure = (String, Option<u64>, Option<u64>);
 
 fn figures(survey: &Survey, stats: &Value) -> Vec<Figure> {
     let total = survey.counts();
+    let muzzy = if stats["version"].as_str().unwrap().starts_with("5.2.") { total.muzzy } else { 0 };
     let mut figures: Vec<Figure> = [
         ("stats.allocated", total.allocated),
         ("stats.active", total.active),
         ("stats.retained", total.retained),
         ("stats.metadata", total.base + total.internal),
-        ("stats.resident", total.base_resident + total.active + total.dirty),
+        // 5.2 takes muzzy pages for resident.
+        ("stats.resident", total.base_resident + total.active + total.dirty + muzzy),
         ("opt.narenas", survey.settings.arena_limit.unwrap_or(0)),
     ]
     .map(|(name, ours)| (name.to_owned(), Some(ours), stats[name].as_u64()))
