@@ -1,9 +1,10 @@
 //! The kinds of internal objects, by version (`enum imemo_type`: internal.h in 2.7, internal/imemo.h from 3.0 on).
 
-use super::RubyVersion;
+/// CRuby's names of the kinds, without `imemo_`.
+pub(super) type Kinds = [&'static str; 16];
 
 /// 2.7 to 3.4; 2.7 ends at `parser_strterm`.
-const UP_TO_3_4: [&str; 16] = [
+pub(super) const UP_TO_3_4: Kinds = [
     "env",
     "cref",
     "svar",
@@ -22,7 +23,7 @@ const UP_TO_3_4: [&str; 16] = [
     "unknown",
 ];
 /// 4.0.
-const FROM_4_0: [&str; 16] = [
+pub(super) const FROM_4_0: Kinds = [
     "env",
     "cref",
     "svar",
@@ -42,11 +43,7 @@ const FROM_4_0: [&str; 16] = [
 ];
 
 /// Counts by name, without those that do not occur. Empty for a version whose kinds are not known.
-pub(super) fn named(version: Option<RubyVersion>, counts: &[u64; 16]) -> Vec<(&'static str, u64)> {
-    let names = match version.map(|v| (v.major, v.minor)) {
-        Some((2, 7) | (3, 0..=4)) => &UP_TO_3_4,
-        Some((4, 0)) => &FROM_4_0,
-        _ => return Vec::new(),
-    };
-    names.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+pub(super) fn named(kinds: Option<&Kinds>, counts: &[u64; 16]) -> Vec<(&'static str, u64)> {
+    let names = kinds.into_iter().flatten().copied();
+    names.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }

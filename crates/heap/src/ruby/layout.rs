@@ -4,8 +4,6 @@
 //! did not change between the patch releases of a minor version. Nothing here is believed without a structural check
 //! at run time ([`super::pages`], [`super::objspace`]).
 
-use super::RubyVersion;
-
 /// The shape of heap pages (`struct heap_page` and `struct heap_page_body`): `gc.c` up to 3.3,
 /// `gc/default/default.c` from 3.4 on. Offsets are bytes into `struct heap_page`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +39,9 @@ pub const PAGE_HEAD_BYTES: usize = 72;
 pub const IN_TOMB: u32 = 1 << 3;
 
 /// v2_7_8 gc.c:832-845; pages come from `posix_memalign`, so they lie inside malloc chunks.
-const PAGE_2_7: PageLayout = PageLayout { body_bytes: (16 << 10) - 40, ..PAGE_3_0 };
+pub(super) const PAGE_2_7: PageLayout = PageLayout { body_bytes: (16 << 10) - 40, ..PAGE_3_0 };
 /// v3_0_7 gc.c:813-825; likewise inside malloc chunks.
-const PAGE_3_0: PageLayout = PageLayout {
+pub(super) const PAGE_3_0: PageLayout = PageLayout {
     page_bytes: 16 << 10,
     body_bytes: 16 << 10,
     slot_size: None,
@@ -56,7 +54,7 @@ const PAGE_3_0: PageLayout = PageLayout {
     node: 40,
 };
 /// v3_1_2 gc.c:855-903; from here on pages have mappings of their own.
-const PAGE_3_1: PageLayout = PageLayout {
+pub(super) const PAGE_3_1: PageLayout = PageLayout {
     page_bytes: 16 << 10,
     body_bytes: 16 << 10,
     slot_size: Some(0),
@@ -69,29 +67,16 @@ const PAGE_3_1: PageLayout = PageLayout {
     node: 48,
 };
 /// v3_2_11 gc.c:882-962: no `pinned_slots`, so the flags lie four bytes earlier.
-const PAGE_3_2: PageLayout =
+pub(super) const PAGE_3_2: PageLayout =
     PageLayout { page_bytes: 64 << 10, body_bytes: 64 << 10, tomb_flags: Some(8), ..PAGE_3_1 };
 /// v3_3_8 gc.c:961-1045.
-const PAGE_3_3: PageLayout = PageLayout { tomb_flags: Some(12), ..PAGE_3_2 };
+pub(super) const PAGE_3_3: PageLayout = PageLayout { tomb_flags: Some(12), ..PAGE_3_2 };
 /// v3_4_9 gc/default/default.c:609-730 and v4.0.5 gc/default/default.c:648-771.
-const PAGE_3_4: PageLayout = PageLayout { tomb_flags: None, body: Some(32), start: 40, node: 56, ..PAGE_3_3 };
+pub(super) const PAGE_3_4: PageLayout =
+    PageLayout { tomb_flags: None, body: Some(32), start: 40, node: 56, ..PAGE_3_3 };
 
 /// The shapes to try when the version is not known, the strictest first.
 pub const PAGE_LAYOUTS: [PageLayout; 6] = [PAGE_3_4, PAGE_3_3, PAGE_3_2, PAGE_3_1, PAGE_3_0, PAGE_2_7];
-
-/// The shape of heap pages in a version; `None` for one that this build does not know.
-#[must_use]
-pub fn pages_of(version: RubyVersion) -> Option<PageLayout> {
-    Some(match (version.major, version.minor) {
-        (2, 7) => PAGE_2_7,
-        (3, 0) => PAGE_3_0,
-        (3, 1) => PAGE_3_1,
-        (3, 2) => PAGE_3_2,
-        (3, 3) => PAGE_3_3,
-        (3, 4) | (4, 0) => PAGE_3_4,
-        _ => return None,
-    })
-}
 
 /// Where in `rb_objspace_t` the counters lie that are read, from the first size pool on: `size_pools[0]` (3.1 to 3.3),
 /// `heaps[0]` (from 3.4 on), `eden_heap`, with `tomb_heap` behind it (before 3.1).
@@ -122,69 +107,62 @@ pub enum PageList {
     Darray,
 }
 
-/// Where the counters of a version lie; `None` for one that this build does not know.
-#[must_use]
-pub fn objspace_of(version: RubyVersion) -> Option<ObjspaceLayout> {
-    // v3_0_7 gc.c:649-760. rb_heap_t is 72 bytes from 2.7 to 3.3 and ends with total_pages, total_slots.
-    let v3_0 = ObjspaceLayout {
-        pools: 1,
-        pool_bytes: 144,
-        list_head: 8,
-        eden_totals: 56,
-        tomb_totals: Some(72 + 56),
-        heap_pages: 200,
-        list: PageList::Array,
-    };
-    Some(match (version.major, version.minor) {
-        // v2_7_8 gc.c:657-760: freelist and using_page before the list; mark_func_data before the mark stack.
-        (2, 7) => ObjspaceLayout { list_head: 24, heap_pages: 208, ..v3_0 },
-        (3, 0) => v3_0,
-        // v3_1_2 gc.c:677-790: one pool of 160 bytes (USE_RVARGC 0), eden at 16.
-        (3, 1) => ObjspaceLayout {
-            pool_bytes: 160,
-            eden_totals: 72,
-            tomb_totals: Some(144),
-            heap_pages: 216,
-            ..v3_0
-        },
-        // v3_2_11 gc.c:700-830: five pools, eden at 56.
-        (3, 2) => ObjspaceLayout {
-            pools: 5,
-            pool_bytes: 200,
-            eden_totals: 112,
-            tomb_totals: Some(184),
-            heap_pages: 1056,
-            ..v3_0
-        },
-        // v3_3_8 gc.c:770-900: eden at 80.
-        (3, 3) => ObjspaceLayout {
-            pools: 5,
-            pool_bytes: 224,
-            eden_totals: 136,
-            tomb_totals: Some(208),
-            heap_pages: 1176,
-            ..v3_0
-        },
-        // v3_4_9 gc/default/default.c:420-520: rb_heap_t is a pool of 144 bytes itself, no tomb.
-        (3, 4) => ObjspaceLayout {
-            pools: 5,
-            pool_bytes: 144,
-            eden_totals: 128,
-            tomb_totals: None,
-            heap_pages: 792,
-            list: PageList::Darray,
-            ..v3_0
-        },
-        // v4.0.5 gc/default/default.c:460-570: slot_bits_mask added.
-        (4, 0) => ObjspaceLayout {
-            pools: 5,
-            pool_bytes: 152,
-            eden_totals: 136,
-            tomb_totals: None,
-            heap_pages: 832,
-            list: PageList::Darray,
-            ..v3_0
-        },
-        _ => return None,
-    })
-}
+/// v3_0_7 gc.c:649-760. rb_heap_t is 72 bytes from 2.7 to 3.3 and ends with total_pages, total_slots.
+pub(super) const OBJSPACE_3_0: ObjspaceLayout = ObjspaceLayout {
+    pools: 1,
+    pool_bytes: 144,
+    list_head: 8,
+    eden_totals: 56,
+    tomb_totals: Some(72 + 56),
+    heap_pages: 200,
+    list: PageList::Array,
+};
+/// v2_7_8 gc.c:657-760: freelist and using_page before the list; mark_func_data before the mark stack.
+pub(super) const OBJSPACE_2_7: ObjspaceLayout =
+    ObjspaceLayout { list_head: 24, heap_pages: 208, ..OBJSPACE_3_0 };
+/// v3_1_2 gc.c:677-790: one pool of 160 bytes (USE_RVARGC 0), eden at 16.
+pub(super) const OBJSPACE_3_1: ObjspaceLayout = ObjspaceLayout {
+    pool_bytes: 160,
+    eden_totals: 72,
+    tomb_totals: Some(144),
+    heap_pages: 216,
+    ..OBJSPACE_3_0
+};
+/// v3_2_11 gc.c:700-830: five pools, eden at 56.
+pub(super) const OBJSPACE_3_2: ObjspaceLayout = ObjspaceLayout {
+    pools: 5,
+    pool_bytes: 200,
+    eden_totals: 112,
+    tomb_totals: Some(184),
+    heap_pages: 1056,
+    ..OBJSPACE_3_0
+};
+/// v3_3_8 gc.c:770-900: eden at 80.
+pub(super) const OBJSPACE_3_3: ObjspaceLayout = ObjspaceLayout {
+    pools: 5,
+    pool_bytes: 224,
+    eden_totals: 136,
+    tomb_totals: Some(208),
+    heap_pages: 1176,
+    ..OBJSPACE_3_0
+};
+/// v3_4_9 gc/default/default.c:420-520: rb_heap_t is a pool of 144 bytes itself, no tomb.
+pub(super) const OBJSPACE_3_4: ObjspaceLayout = ObjspaceLayout {
+    pools: 5,
+    pool_bytes: 144,
+    eden_totals: 128,
+    tomb_totals: None,
+    heap_pages: 792,
+    list: PageList::Darray,
+    ..OBJSPACE_3_0
+};
+/// v4.0.5 gc/default/default.c:460-570: slot_bits_mask added.
+pub(super) const OBJSPACE_4_0: ObjspaceLayout = ObjspaceLayout {
+    pools: 5,
+    pool_bytes: 152,
+    eden_totals: 136,
+    tomb_totals: None,
+    heap_pages: 832,
+    list: PageList::Darray,
+    ..OBJSPACE_3_0
+};

@@ -2,8 +2,9 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`version`] | which Ruby it is |
-//! | [`layout`] | where that Ruby keeps what: the table to extend for a new version |
+//! | [`version`] | the version of a Ruby |
+//! | [`versions`] | what is known of each version: the table to extend for a new one |
+//! | [`layout`] | the shapes of the collector's structures |
 //! | [`pages`] | finding the heap's pages by their structure |
 //! | [`objspace`] | the collector's own counters |
 //! | [`slots`] | what the slots hold: live or free, by type |
@@ -28,6 +29,7 @@ pub mod reading;
 pub mod slots;
 mod statics;
 pub mod version;
+pub mod versions;
 mod words;
 
 pub use pages::{HeapPage, HeapPages};
@@ -59,7 +61,7 @@ impl Ruby {
     /// The process is gone or may not be looked at.
     pub fn find(memory: &dyn Memory, maps: &Maps, pid: Pid) -> Result<Option<Self>> {
         let program = Program::of_symbol(pid, maps);
-        let layout = program.as_ref().and_then(|program| layout::pages_of(program.version));
+        let layout = program.as_ref().and_then(|program| Some(program.version.facts()?.pages));
         let pages = HeapPages::find(memory, maps, layout)?;
         let convincing = pages.as_ref().is_some_and(|found| found.pages.len() >= CONVINCING_PAGES);
         if program.is_none() && !convincing {

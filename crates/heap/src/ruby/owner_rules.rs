@@ -7,8 +7,6 @@
 //! Sources are CRuby's files at the tags v2_7_8, v3_0_7, v3_1_2, v3_2_11, v3_3_8, v3_4_9 and v4.0.5, LP64; offsets were
 //! checked against the debugging information of builds of these.
 
-use super::RubyVersion;
-
 /// What a pointer leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
@@ -262,61 +260,59 @@ const BODY_3_2: Struct = Struct { bytes: 288, fields: Fields::Every };
 const BODY_3_4: Struct = Struct { bytes: 296, fields: Fields::Every };
 const BODY_4_0: Struct = Struct { bytes: 304, fields: Fields::Every };
 
-/// The rules of a version; `None` for one whose layouts are not known.
-pub(super) fn of(version: RubyVersion) -> Option<Vec<Rule>> {
-    let classes = |at: &[(usize, Follow)]| -> Vec<Rule> {
-        let rule = |code| at.iter().map(move |&(at, follow)| always(code, at, follow));
-        CLASSES.into_iter().flat_map(rule).collect()
-    };
-    let ext = |ext: &'static Struct| classes(&[(24, Follow::Into(ext))]);
-    let own: Vec<Rule> = match (version.major, version.minor) {
-        (2, 7) => {
-            [&[STRUCT_2_7, OBJECT_2_7, MATCH_2_7, TMPBUF, iseq(&BODY_2_7)], &HASH_2_7[..], &ext(&EXT_2_7)]
-                .concat()
-        }
-        (3, 0) => {
-            [&[STRUCT_2_7, OBJECT_2_7, MATCH_2_7, TMPBUF, iseq(&BODY_3_0)], &HASH_2_7[..], &ext(&EXT_3_0)]
-                .concat()
-        }
-        (3, 1) => {
-            [&[STRUCT_2_7, OBJECT_2_7, MATCH_2_7, TMPBUF, iseq(&BODY_3_1)], &HASH_2_7[..], &ext(&EXT_3_1)]
-                .concat()
-        }
-        (3, 2) => [
-            &[STRUCT_2_7, OBJECT_3_2, MATCH_2_7, TMPBUF, iseq(&BODY_3_2)],
-            &HASH_2_7[..],
-            &classes(&CLASS_3_2),
-        ]
-        .concat(),
-        (3, 3) => [
-            &[STRUCT_3_3, OBJECT_3_2, TMPBUF, iseq(&BODY_3_2)],
-            &HASH_3_3[..],
-            &MATCH_3_3,
-            &classes(&CLASS_3_2),
-        ]
-        .concat(),
-        (3, 4) => [
-            &[STRUCT_3_3, OBJECT_3_2, TMPBUF, iseq(&BODY_3_4)],
-            &HASH_3_3[..],
-            &MATCH_3_3,
-            &classes(&CLASS_3_2),
-        ]
-        .concat(),
-        (4, 0) => [
-            // include/ruby/internal/core/robject.h: ROBJECT_HEAP; internal/imemo.h: tmpbuf, imemo_fields (13)
-            &[
-                STRUCT_3_3,
-                with(OBJECT, user(4), 16, Follow::Leaf),
-                imemo(8, 8, Follow::Leaf),
-                Rule { mask: IMEMO_MASK | user(4), value: 13 << 12 | user(4), ..imemo(13, 16, Follow::Leaf) },
-                iseq(&BODY_4_0),
-            ],
-            &HASH_3_3[..],
-            &MATCH_3_3,
-            &classes(&CLASS_4_0),
-        ]
-        .concat(),
-        _ => return None,
-    };
-    Some([COMMON, &own].concat())
+/// The rules that every version has, and a version's own.
+fn with_common(own: &[&[Rule]]) -> Vec<Rule> {
+    [COMMON, &own.concat()].concat()
+}
+
+/// Rules for the same fields in classes, modules and their proxies.
+fn classes(at: &[(usize, Follow)]) -> Vec<Rule> {
+    let rule = |code| at.iter().map(move |&(at, follow)| always(code, at, follow));
+    CLASSES.into_iter().flat_map(rule).collect()
+}
+
+fn class_extension(extension: &'static Struct) -> Vec<Rule> {
+    classes(&[(24, Follow::Into(extension))])
+}
+
+pub(super) fn of_2_7() -> Vec<Rule> {
+    let own = [STRUCT_2_7, OBJECT_2_7, MATCH_2_7, TMPBUF, iseq(&BODY_2_7)];
+    with_common(&[&own, &HASH_2_7, &class_extension(&EXT_2_7)])
+}
+
+pub(super) fn of_3_0() -> Vec<Rule> {
+    let own = [STRUCT_2_7, OBJECT_2_7, MATCH_2_7, TMPBUF, iseq(&BODY_3_0)];
+    with_common(&[&own, &HASH_2_7, &class_extension(&EXT_3_0)])
+}
+
+pub(super) fn of_3_1() -> Vec<Rule> {
+    let own = [STRUCT_2_7, OBJECT_2_7, MATCH_2_7, TMPBUF, iseq(&BODY_3_1)];
+    with_common(&[&own, &HASH_2_7, &class_extension(&EXT_3_1)])
+}
+
+pub(super) fn of_3_2() -> Vec<Rule> {
+    let own = [STRUCT_2_7, OBJECT_3_2, MATCH_2_7, TMPBUF, iseq(&BODY_3_2)];
+    with_common(&[&own, &HASH_2_7, &classes(&CLASS_3_2)])
+}
+
+pub(super) fn of_3_3() -> Vec<Rule> {
+    let own = [STRUCT_3_3, OBJECT_3_2, TMPBUF, iseq(&BODY_3_2)];
+    with_common(&[&own, &HASH_3_3, &MATCH_3_3, &classes(&CLASS_3_2)])
+}
+
+pub(super) fn of_3_4() -> Vec<Rule> {
+    let own = [STRUCT_3_3, OBJECT_3_2, TMPBUF, iseq(&BODY_3_4)];
+    with_common(&[&own, &HASH_3_3, &MATCH_3_3, &classes(&CLASS_3_2)])
+}
+
+/// include/ruby/internal/core/robject.h: ROBJECT_HEAP; internal/imemo.h: tmpbuf, imemo_fields (13).
+pub(super) fn of_4_0() -> Vec<Rule> {
+    let own = [
+        STRUCT_3_3,
+        with(OBJECT, user(4), 16, Follow::Leaf),
+        imemo(8, 8, Follow::Leaf),
+        Rule { mask: IMEMO_MASK | user(4), value: 13 << 12 | user(4), ..imemo(13, 16, Follow::Leaf) },
+        iseq(&BODY_4_0),
+    ];
+    with_common(&[&own, &HASH_3_3, &MATCH_3_3, &classes(&CLASS_4_0)])
 }

@@ -6,7 +6,7 @@
 
 use super::RubyVersion;
 use super::owned::Owned;
-use super::owner_rules::{self, Fields, Follow, Rule, Struct};
+use super::owner_rules::{Fields, Follow, Rule, Struct};
 use super::slots::Slot;
 use super::words::{half_word, word};
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl<'a> Owners<'a> {
     /// pages only.
     pub(super) fn of(version: RubyVersion, memory: &'a dyn Memory, maps: &Maps) -> Option<Self> {
         let mut rules: [Vec<Rule>; 32] = Default::default();
-        for rule in owner_rules::of(version)? {
+        for rule in (version.facts()?.owner_rules)() {
             rules[usize::from(rule.code & 0x1f)].push(rule);
         }
         let private = || maps.iter().filter(|m| m.is_private_anonymous());

@@ -5,7 +5,7 @@ use super::objspace::Objspace;
 use super::owned::Owned;
 use super::owners::Owners;
 use super::slots::{self, Tally};
-use super::{HeapPages, Ruby, RubyVersion, imemo, layout};
+use super::{HeapPages, Ruby, RubyVersion, imemo, versions};
 use crate::allocators::Observer;
 use crate::model::{Category, Census, Note, NoteCode, RubyHeap};
 use std::ops::Range;
@@ -55,7 +55,9 @@ impl Ruby {
     }
 
     fn sorted_length(&self, memory: &dyn Memory, pages: &HeapPages) -> Result<Option<u64>> {
-        let Some(layout) = self.version.and_then(layout::objspace_of) else { return Ok(None) };
+        let Some(layout) = self.version.and_then(RubyVersion::facts).map(|facts| facts.objspace) else {
+            return Ok(None);
+        };
         Ok(Objspace::read(memory, pages, &layout)?.map(|objspace| objspace.sorted_length))
     }
 }
@@ -77,7 +79,10 @@ impl Reading {
             pools: self.tally.pools.values().cloned().collect(),
             unassigned_pages: self.tally.unassigned_pages,
             objects: self.tally.objects(),
-            imemos: imemo::named(self.version, &self.tally.imemos),
+            imemos: imemo::named(
+                self.version.and_then(RubyVersion::facts).map(|facts| facts.imemos),
+                &self.tally.imemos,
+            ),
             malloc_owned: self.owned.as_ref().map(|owned| slots::by_type(owned.bytes())),
             compactable_pages: self.tally.compactable_pages(),
             sorted_length: self.sorted_length,
@@ -94,15 +99,16 @@ impl Reading {
                 NoteCode::RubyHeapNotFound,
                 format!(
                     "{name} is mapped but none of its heap pages were found: it is starting, or its layout is not known \
-                 (2.7, 3.0 to 3.4 and 4.0 are)"
+                     ({} are).",
+                    versions::known()
                 ),
             );
         } else if self.owned.is_none() {
             note(
                 NoteCode::RubyLayoutUnknown,
                 format!(
-                    "who owns which malloc memory cannot be told: the layouts of {name} are not known (2.7, 3.0 to 3.4 and \
-                 4.0 are)"
+                    "Malloc memory cannot be told by owner: the layouts of {name} are not known ({} are).",
+                    versions::known()
                 ),
             );
         }

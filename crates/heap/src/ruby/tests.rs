@@ -1,7 +1,8 @@
 //! Ruby heaps that a test has made: well-formed ones of every shape, and damaged ones.
 #![allow(clippy::unwrap_used)]
 
-use super::layout::{PAGE_LAYOUTS, PageLayout, RVALUE_BYTES, pages_of};
+use super::layout::{PAGE_LAYOUTS, PageLayout, RVALUE_BYTES};
+use super::versions::{VERSIONS, VersionFacts};
 use super::{HeapPages, Ruby, RubyVersion};
 use crate::model::{Category, RubyHeap, RubyType};
 use proptest::prelude::*;
@@ -63,9 +64,10 @@ fn version(text: &str) -> RubyVersion {
 
 #[test]
 fn every_shape_is_found_with_and_without_knowing_the_version() {
-    for text in ["2.7.4", "3.0.2", "3.1.2", "3.2.3", "3.3.8", "3.4.9", "4.0.5"] {
+    for facts in &VERSIONS {
+        let text = &format!("{}.{}.3", facts.major, facts.minor);
         let known = version(text);
-        let layout = pages_of(known).unwrap();
+        let layout = known.facts().unwrap().pages;
         let mut memory = SyntheticMemory::default();
         for index in 0..10 {
             add_page(&mut memory, &layout, index, RVALUE_BYTES, &[0x05, 0x07, 0, 0x1a, 0x05]);
@@ -91,7 +93,7 @@ fn an_unknown_version_has_its_slots_counted_and_owners_unknown() {
 
 #[test]
 fn pages_in_no_pool_are_pages_without_slots() {
-    let layout = pages_of(version("3.4.1")).unwrap();
+    let layout = version("3.4.1").facts().unwrap().pages;
     let mut memory = SyntheticMemory::default();
     add_page(&mut memory, &layout, 0, 160, &[0x0c]);
     add_page(&mut memory, &layout, 1, 160, &[]);
@@ -121,7 +123,7 @@ proptest! {
     #[test]
     fn damage_is_survived(
         shape in 0..PAGE_LAYOUTS.len(),
-        versions in 0usize..7,
+        versions in 0..VERSIONS.len(),
         flags in proptest::collection::vec(0u64..0x1_0000_0000, 0..200),
         damage in proptest::collection::vec((any::<bool>(), 0u64..0x1_0000, hostile_word()), 0..60),
     ) {
@@ -130,7 +132,8 @@ proptest! {
         for (in_body, offset, word) in damage {
             memory.write_word(if in_body { BODIES } else { MALLOC } + offset, word);
         }
-        let known = version(["2.7.1", "3.0.1", "3.1.1", "3.2.1", "3.3.1", "3.4.1", "4.0.1"][versions]);
+        let VersionFacts { major, minor, .. } = VERSIONS[versions];
+        let known = RubyVersion { major, minor, teeny: 1 };
         for layout in [Some(layout), None] {
             if let Some(heap) = read(&memory, layout, Some(known)) {
                 prop_assert!(heap.slots() * RVALUE_BYTES <= heap.pages() * heap.page_bytes);
@@ -156,7 +159,7 @@ fn hostile_word() -> impl Strategy<Value = u64> {
 
 #[test]
 fn claims_of_a_page_cover_its_body_without_gaps() {
-    let layout = pages_of(version("3.1.2")).unwrap();
+    let layout = version("3.1.2").facts().unwrap().pages;
     let memory = some_heap(&layout, 40, &[0x05, 0x05, 0, 0x07]);
     let pages = HeapPages::find(&memory, &maps(), Some(layout)).unwrap();
     let ruby = Ruby { version: None, pages, data: vec![] };
