@@ -190,7 +190,8 @@ impl ServerExecutor<'_> {
             Err(why) => Some(Exclusion::NotAsClaimed(why)),
             Ok(proof) => {
                 observed.proof = proof;
-                measured.dirty.map(Exclusion::Dirty).or_else(|| self.disturbed(used, order))
+                // A neighbor makes a load late, too: first it is looked for, and the run repeated.
+                self.disturbed(used, order).or_else(|| measured.dirty.map(Exclusion::Dirty))
             }
         })
     }
