@@ -4,13 +4,14 @@
 //! mistake (Holm). The others are shown with their intervals, for whoever explores; nothing is claimed of them.
 
 use crate::metric::Metric;
-use crate::plan::Rule;
+use crate::plan::{Plan, Rule};
 use crate::result::{Exclusion, RunResult};
 use crate::warning::{Warning, warnings};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use unbloat_stats::contrast::{Block, Contrast, bounds, contrast, margin_alpha};
 use unbloat_stats::holm;
+use unbloat_stats::looks::{FIRST_LOOK, Looks};
 use unbloat_stats::median::median;
 use unbloat_stats::power::{ALPHA, Design};
 
@@ -123,25 +124,53 @@ pub struct Settings {
     pub rule: Rule,
     /// Makes the resampling repeatable.
     pub seed: u64,
-    /// How often the data are looked at before the experiment ends. Each look takes its share of the chance of a
-    /// mistake (Bonferroni), because an experiment that goes on until something shows would else always find something.
-    pub looks: usize,
+    /// When the data are looked at before the experiment ends. Each look takes its share of the chance of a mistake, because an
+    /// experiment that goes on until something shows would else always find something.
+    pub looks: Looks,
 }
 
 impl Settings {
-    /// The chance of a mistake that one look may take.
+    /// The settings of a plan whose data are looked at so often: once at the end, or after each block.
+    #[must_use]
+    pub fn of(plan: &Plan, variants: usize, looks: usize) -> Self {
+        let comparisons = variants.saturating_sub(1) * plan.rule.metrics().len();
+        let looks = match looks {
+            0 | 1 => Looks::Once,
+            _ => Looks::every_block(plan.design.max_blocks.max(plan.design.blocks), comparisons, ALPHA),
+        };
+        Settings { rule: plan.rule.clone(), seed: plan.design.seed, looks }
+    }
+
+    /// The chance that an interval that is shown misses.
     #[must_use]
     pub fn alpha(&self) -> f64 {
-        ALPHA / self.looks.max(1) as f64
+        ALPHA * self.looks.interval_share()
+    }
+
+    /// The chance of a mistake that the look after so many blocks may take; 0 before the first look.
+    #[must_use]
+    pub fn look_alpha(&self, blocks: usize) -> f64 {
+        ALPHA * self.looks.share(blocks)
+    }
+
+    /// How often the data are looked at.
+    #[must_use]
+    pub fn look_count(&self) -> usize {
+        self.looks.last().map_or(1, |last| last + 1 - FIRST_LOOK)
     }
 }
 
 /// Analyzes runs. `names` are the variants', the control's first.
 #[must_use]
 pub fn analyze(names: &[String], results: &[RunResult], settings: Settings) -> Analysis {
-    let table = Table { results, settings: &settings, variants: names.len() };
-    let variants: Vec<_> = names.iter().enumerate().map(|(i, name)| table.variant(i, name)).collect();
     let blocks = results.iter().map(|r| r.slot.block + 1).max().unwrap_or(0);
+    let table = Table {
+        results,
+        settings: &settings,
+        variants: names.len(),
+        look_alpha: settings.look_alpha(blocks),
+    };
+    let variants: Vec<_> = names.iter().enumerate().map(|(i, name)| table.variant(i, name)).collect();
     let mut analysis = Analysis {
         variants,
         aa: BTreeMap::new(),
@@ -163,6 +192,8 @@ struct Table<'a> {
     settings: &'a Settings,
     /// With the control.
     variants: usize,
+    /// What this look may spend.
+    look_alpha: f64,
 }
 
 impl Table<'_> {
@@ -203,14 +234,17 @@ impl Table<'_> {
     }
 
     fn bounds(&self, variant: usize, metric: Metric) -> Option<(f64, f64)> {
-        let alpha = margin_alpha(self.settings.alpha(), self.variants - 1);
+        if self.look_alpha <= 0.0 {
+            return None;
+        }
+        let alpha = margin_alpha(self.look_alpha, self.variants - 1);
         bounds(&self.blocks(variant, metric), alpha, self.settings.seed)
     }
 
     fn aa(&self, metric: Metric, comparisons: usize) -> Option<Aa> {
         let (second, first): (Vec<_>, Vec<_>) = self.values(0, metric).into_iter().partition(|c| c.1 == 1);
         let contrast = self.contrast(&paired(&second, &first))?;
-        let design = Design { blocks: contrast.blocks, comparisons, alpha: self.settings.alpha() };
+        let design = Design { blocks: contrast.blocks, comparisons, alpha: self.look_alpha };
         let minimum_detectable_ratio =
             contrast.log_sd.and_then(|log_sd| design.minimum_detectable_ratio(log_sd));
         Some(Aa { contrast, minimum_detectable_ratio })
@@ -233,6 +267,7 @@ fn claim(table: &Table, variants: &mut [VariantAnalysis]) -> usize {
         .collect();
     let p: Vec<f64> = family.iter().map(|(.., contrast)| contrast.p).collect();
     for ((variant, metric, contrast), p) in family.iter().zip(holm::adjust(&p)) {
+        let p = as_single_look(p, table.look_alpha);
         let bounds = table.bounds(*variant, *metric);
         let verdict = judge(*metric, contrast, p, bounds, table.settings);
         if let Some(comparison) = variants[*variant].metrics.get_mut(metric) {
@@ -247,6 +282,11 @@ fn claim(table: &Table, variants: &mut [VariantAnalysis]) -> usize {
         .filter(|(_, c)| c.verdict == Finding::Exploratory)
         .for_each(|(_, c)| c.verdict = Finding::NotShown);
     family.len()
+}
+
+/// The p value of a look, as if it were the only one.
+fn as_single_look(p: f64, look_alpha: f64) -> f64 {
+    if look_alpha > 0.0 { (p * ALPHA / look_alpha).min(1.0) } else { 1.0 }
 }
 
 /// Corrects the p values of the other metrics, each metric by itself.
@@ -274,7 +314,7 @@ fn judge(
     settings: &Settings,
 ) -> Finding {
     let factor = 1.0 + settings.rule.margin(metric);
-    match (contrast.shown(p_adjusted, settings.alpha()), bounds) {
+    match (contrast.shown(p_adjusted, ALPHA), bounds) {
         (Some(shown), _) if (shown == Ordering::Less) == metric.less_is_better() => Finding::Better,
         (Some(_), _) => Finding::Worse,
         (None, Some((low, high))) if low >= 1.0 / factor && high <= factor => Finding::Same,
@@ -327,7 +367,7 @@ pub(crate) mod tests {
             margin: Margins::All(0.03),
             ..Rule::default()
         };
-        Settings { rule, seed: 1, looks: 1 }
+        Settings { rule, seed: 1, looks: Looks::Once }
     }
 
     pub(crate) fn names(n: usize) -> Vec<String> {
@@ -346,6 +386,23 @@ pub(crate) mod tests {
         assert!(analysis.warnings.is_empty(), "{:?}", analysis.warnings);
         let mde = analysis.aa[&Metric::PssEnd].minimum_detectable_ratio.unwrap();
         assert!(mde > 1.0 && mde < 1.05, "{mde}");
+    }
+
+    #[test]
+    fn a_look_before_its_time_claims_nothing_and_an_early_one_pays_more() {
+        let effects = [(1.0, 1.0), (0.6, 1.0)];
+        let sequential = || Settings { looks: Looks::every_block(20, 3, ALPHA), ..settings() };
+        let of = |blocks: usize, settings| analyze(&names(2), &runs(blocks, &effects), settings);
+        let early = of(5, sequential());
+        let memory = &early.variants[1].metrics[&Metric::PssEnd];
+        assert_eq!((memory.verdict, memory.bounds, memory.p_adjusted), (Finding::NotShown, None, Some(1.0)));
+        let (fixed, looked) = (of(8, settings()), of(8, sequential()));
+        let of = |analysis: &Analysis| analysis.variants[1].metrics[&Metric::PssEnd].clone();
+        let (fixed, looked) = (of(&fixed), of(&looked));
+        assert_eq!((fixed.verdict, looked.verdict), (Finding::Better, Finding::Better));
+        assert!(looked.p_adjusted > fixed.p_adjusted);
+        assert!(looked.bounds.unwrap().1 > fixed.bounds.unwrap().1);
+        assert_eq!((sequential().look_count(), settings().look_count()), (15, 1));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use crate::schedule::{self, Slot};
 use crate::variant::Variant;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use unbloat_stats::looks::FIRST_LOOK;
 
 /// Follows an experiment.
 pub trait Progress {
@@ -40,15 +41,36 @@ pub struct Standing {
 
 /// At how many blocks the data are looked at.
 ///
-/// Once, at the plan's end; or, if blocks may be added until something is decided, at the planned number, at the limit,
-/// and half-way between.
+/// Once, at the plan's end; or, if the experiment goes on until it is decided, after each block from the first on that can tell
+/// anything, up to the limit.
 #[must_use]
 pub fn looks(plan: &Plan, until_decided: bool) -> Vec<usize> {
-    let (blocks, limit) = (plan.design.blocks, plan.design.max_blocks.max(plan.design.blocks));
-    let mut looks =
-        if until_decided { vec![blocks, usize::midpoint(blocks, limit), limit] } else { vec![blocks] };
-    looks.dedup();
-    looks
+    let limit = plan.design.max_blocks.max(plan.design.blocks);
+    match until_decided && limit > FIRST_LOOK {
+        true => (FIRST_LOOK..=limit).collect(),
+        false if until_decided => vec![limit],
+        false => vec![plan.design.blocks],
+    }
+}
+
+/// How long an experiment goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// The plan's blocks are made.
+    Done,
+    /// The rule has an answer, or the plan's max-blocks are made, or there is no time for another block.
+    Decided {
+        /// The time that there is from now on.
+        within: Option<Duration>,
+    },
+}
+
+impl Until {
+    /// Returns whether the data are looked at after each block.
+    #[must_use]
+    pub fn is_sequential(self) -> bool {
+        matches!(self, Until::Decided { .. })
+    }
 }
 
 /// An experiment under way: its plan and variants, who makes its runs, where they are kept, and who follows it.
@@ -76,24 +98,38 @@ impl<E: Executor, P: Progress> Experiment<'_, E, P> {
         &mut self,
         results: &mut Vec<RunResult>,
         calibration: Option<Calibration>,
-        until_decided: bool,
+        until: Until,
     ) -> Result<(), RunError> {
-        let looks = looks(self.plan, until_decided);
+        let began = Instant::now();
+        let looks = looks(self.plan, until.is_sequential());
         something_works(results, self.runs_of_a_block(), self.file.path())?;
         let calibration = match calibration {
             Some(calibration) => Some(calibration),
             None => self.calibrate()?,
         };
-        for (index, &blocks) in looks.iter().enumerate() {
+        for &blocks in &looks {
             for block in 0..blocks {
+                if !self.has_time(block, until, began, results) {
+                    return Ok(());
+                }
                 self.block(block, blocks, calibration.as_ref(), results)?;
             }
-            let (_, answer) = conclude(self.plan, self.variants, results, looks.len());
-            if answer.is_decided() || index + 1 == looks.len() {
+            if until.is_sequential()
+                && conclude(self.plan, self.variants, results, looks.len()).1.is_decided()
+            {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Returns whether there is time for a block, by what those before took. One that is made takes none, and the first one
+    /// begins in any case.
+    fn has_time(&self, block: usize, until: Until, began: Instant, results: &[RunResult]) -> bool {
+        let Until::Decided { within: Some(within) } = until else { return true };
+        let is_begun = results.iter().any(|run| run.slot.block >= block);
+        let Some(takes) = remaining(self.plan, None, results, self.runs_of_a_block()) else { return true };
+        is_begun || results.is_empty() || began.elapsed() + takes <= within
     }
 
     fn runs_of_a_block(&self) -> usize {
@@ -184,7 +220,7 @@ pub fn conclude(
     looks: usize,
 ) -> (Analysis, Recommendation) {
     let names: Vec<String> = variants.iter().map(|v| v.name.clone()).collect();
-    let settings = Settings { rule: plan.rule.clone(), seed: plan.design.seed, looks };
+    let settings = Settings::of(plan, names.len(), looks);
     let analysis = analyze(&names, results, settings);
     let recommendation = recommend(&analysis, plan.design.max_blocks);
     (analysis, recommendation)

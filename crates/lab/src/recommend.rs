@@ -4,6 +4,7 @@
 use crate::analysis::{Analysis, Comparison, Finding, VariantAnalysis};
 use crate::metric::Metric;
 use unbloat_stats::contrast::{Block, contrast, margin_alpha};
+use unbloat_stats::looks::FIRST_LOOK;
 use unbloat_stats::power::Design;
 
 /// The answer.
@@ -218,7 +219,9 @@ fn told_apart(analysis: &Analysis, a: usize, b: usize, metric: Metric) -> bool {
 
 /// Blocks until the interval that decides is narrow enough, if estimate and spread stay what they are.
 fn blocks_needed(analysis: &Analysis, metric: Metric, of: &Comparison, max_blocks: usize) -> More {
-    let (alpha, comparisons) = (analysis.settings.alpha(), analysis.comparisons.max(1));
+    // Before the first look by what that one may spend.
+    let alpha = analysis.settings.look_alpha(analysis.blocks.max(FIRST_LOOK));
+    let comparisons = analysis.comparisons.max(1);
     let Some(contrast) = of.contrast else { return More::BeyondLimit };
     let fewest = (1..=max_blocks).find(|&blocks| Design { blocks, comparisons, alpha }.can_decide());
     let (half_width, level) = if metric == analysis.settings.rule.minimize {

@@ -136,8 +136,9 @@ fn few_blocks(analysis: &Analysis) -> Vec<Warning> {
     let contrast = |v: &VariantAnalysis| v.metrics.get(&settings.rule.minimize)?.contrast;
     let compared: Vec<(&VariantAnalysis, Contrast)> =
         analysis.variants.iter().filter_map(|v| Some((v, contrast(v)?))).collect();
-    let (able, unable): (Vec<_>, Vec<_>) =
-        compared.into_iter().partition(|(_, c)| c.can_decide(*comparisons, settings.alpha()));
+    let (able, unable): (Vec<_>, Vec<_>) = compared
+        .into_iter()
+        .partition(|(_, c)| c.can_decide(*comparisons, settings.look_alpha(analysis.blocks)));
     match unable.iter().map(|(_, c)| c.blocks).max() {
         Some(blocks) if able.is_empty() => vec![Warning::TooFewBlocks { blocks, comparisons: *comparisons }],
         _ => unable

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use unbloat_lab::calibration::Calibration;
 use unbloat_lab::executor::{Executor, Order, RunError};
-use unbloat_lab::experiment::{Experiment, Progress, Standing, conclude};
+use unbloat_lab::experiment::{Experiment, Progress, Standing, Until, conclude};
 use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::plan::Plan;
@@ -100,7 +100,7 @@ fn conduct(
     path: &Path,
     mock: &mut Mock,
     told: &mut Told,
-    until_decided: bool,
+    until: Until,
 ) -> (Result<(), RunError>, Vec<RunResult>) {
     let plan = Plan::parse(PLAN).unwrap();
     let variants = plan.variants().unwrap();
@@ -108,7 +108,7 @@ fn conduct(
     let mut results = stored.results();
     let mut experiment =
         Experiment { plan: &plan, variants: &variants, executor: mock, file: &mut file, progress: told };
-    let end = experiment.conduct(&mut results, stored.calibration, until_decided);
+    let end = experiment.conduct(&mut results, stored.calibration, until);
     // Another process would find that this one has ended.
     file.finish("the test says so").unwrap();
     assert_eq!(Stored::read(path).unwrap().results(), results, "what is told is what is kept");
@@ -125,7 +125,7 @@ fn every_run_of_the_plan_is_made_once_at_the_rate_of_the_control() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.unbloat");
     let (mut mock, mut told) = (Mock::new(|_, _| Ok(None)), Told::default());
-    let (end, results) = conduct(&path, &mut mock, &mut told, false);
+    let (end, results) = conduct(&path, &mut mock, &mut told, Until::Done);
     end.unwrap();
     assert_eq!((mock.calibrations, results.len()), (1, 18));
     assert!(mock.orders.iter().all(|(_, repeat, calibration)| *repeat == 0 && *calibration == Some(RATE)));
@@ -138,7 +138,7 @@ fn every_run_of_the_plan_is_made_once_at_the_rate_of_the_control() {
     assert_eq!(answer(&results), Recommendation::Use { variant: 1, ties: vec![] });
     // Once more: nothing is left to be done.
     let mut again = Mock::new(|_, _| panic!("made already"));
-    conduct(&path, &mut again, &mut Told::default(), false).0.unwrap();
+    conduct(&path, &mut again, &mut Told::default(), Until::Done).0.unwrap();
     assert_eq!(again.calibrations, 0);
 }
 
@@ -147,10 +147,10 @@ fn an_interrupted_experiment_goes_on_with_its_order_and_its_rate() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.unbloat");
     let mut mock = Mock::new(|_, made| if made == 7 { Err(RunError::Interrupted) } else { Ok(None) });
-    let (end, results) = conduct(&path, &mut mock, &mut Told::default(), false);
+    let (end, results) = conduct(&path, &mut mock, &mut Told::default(), Until::Done);
     assert!(matches!(end, Err(RunError::Interrupted)) && results.len() == 7);
     let mut rest = Mock::new(|_, _| Ok(None));
-    conduct(&path, &mut rest, &mut Told::default(), false).0.unwrap();
+    conduct(&path, &mut rest, &mut Told::default(), Until::Done).0.unwrap();
     assert_eq!((rest.calibrations, rest.orders.len()), (0, 11), "the rate is kept in the file");
     let order: Vec<Slot> = mock.orders.iter().chain(&rest.orders).map(|order| order.0).collect();
     let expected: Vec<Slot> = (0..6).flat_map(|block| unbloat_lab::schedule::block(1, block, 2)).collect();
@@ -167,7 +167,7 @@ fn disturbed_runs_are_made_again_at_their_block_s_end_up_to_the_limit() {
         Ok(disturbed.then(|| Exclusion::Disturbed("other programs took 33 %".into())))
     });
     let mut told = Told::default();
-    let (end, results) = conduct(&path, &mut mock, &mut told, false);
+    let (end, results) = conduct(&path, &mut mock, &mut told, Until::Done);
     end.unwrap();
     assert_eq!(results.len(), 18 + 1 + 2);
     let repeats: Vec<(usize, usize, bool)> = results
@@ -182,7 +182,7 @@ fn disturbed_runs_are_made_again_at_their_block_s_end_up_to_the_limit() {
     // Five blocks of the variant are left, and they suffice.
     assert_eq!(answer(&results), Recommendation::Use { variant: 1, ties: vec![] });
     // Gone on with, nothing is tried a fourth time.
-    conduct(&path, &mut Mock::new(|_, _| panic!("tried often enough")), &mut Told::default(), false)
+    conduct(&path, &mut Mock::new(|_, _| panic!("tried often enough")), &mut Told::default(), Until::Done)
         .0
         .unwrap();
 }
@@ -195,8 +195,12 @@ fn a_neighbor_changes_no_answer() {
     }]
     .map(|make| {
         let directory = tempfile::tempdir().unwrap();
-        let (end, results) =
-            conduct(&directory.path().join("x.unbloat"), &mut Mock::new(make), &mut Told::default(), false);
+        let (end, results) = conduct(
+            &directory.path().join("x.unbloat"),
+            &mut Mock::new(make),
+            &mut Told::default(),
+            Until::Done,
+        );
         end.unwrap();
         answer(&results)
     });
@@ -211,11 +215,36 @@ fn blocks_are_added_until_the_rule_has_an_answer() {
         let fails = order.slot.variant == 1 && (2..6).contains(&order.slot.block);
         Ok(fails.then(|| Exclusion::Dirty("3 lost".into())))
     });
-    let (end, results) = conduct(&directory.path().join("x.unbloat"), &mut mock, &mut Told::default(), true);
+    let (end, results) = conduct(
+        &directory.path().join("x.unbloat"),
+        &mut mock,
+        &mut Told::default(),
+        Until::Decided { within: None },
+    );
     end.unwrap();
     let blocks = results.iter().map(|run| run.slot.block + 1).max();
-    assert_eq!(blocks, Some(9), "looked at after six and after nine");
+    assert_eq!(
+        blocks,
+        Some(10),
+        "five of the variant's runs, after nine blocks, cannot reach the level of their look; six can"
+    );
     assert_eq!(answer(&results), Recommendation::Use { variant: 1, ties: vec![] });
+}
+
+#[test]
+fn a_decided_experiment_ends_at_its_first_look_and_a_budget_ends_any() {
+    let directory = tempfile::tempdir().unwrap();
+    let until = Until::Decided { within: None };
+    let path = directory.path().join("x.unbloat");
+    let (end, results) = conduct(&path, &mut Mock::new(|_, _| Ok(None)), &mut Told::default(), until);
+    end.unwrap();
+    assert_eq!(results.len(), 18, "six blocks");
+    // Each run says that it took 40 s: after the first block there is no time for a second one.
+    let until = Until::Decided { within: Some(Duration::from_secs(100)) };
+    let path = directory.path().join("y.unbloat");
+    let (end, results) = conduct(&path, &mut Mock::new(|_, _| Ok(None)), &mut Told::default(), until);
+    end.unwrap();
+    assert_eq!(results.len(), 3);
 }
 
 #[test]
@@ -223,7 +252,7 @@ fn what_never_works_ends_after_a_block_with_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.unbloat");
     let mut mock = Mock::new(|_, _| Ok(Some(Exclusion::NotReady("no Redis".into()))));
-    let (end, results) = conduct(&path, &mut mock, &mut Told::default(), false);
+    let (end, results) = conduct(&path, &mut mock, &mut Told::default(), Until::Done);
     assert_eq!(results.len(), 3);
     let text = end.unwrap_err().to_string();
     assert!(text.contains("no Redis") && text.contains("-o"), "{text}");

@@ -19,7 +19,7 @@ pub fn document(experiment: &Experiment) -> Value {
         "schema": 1,
         "title": experiment.plan.title,
         "blocks": blocks,
-        "looks": settings.looks,
+        "looks": settings.look_count(),
         "alpha": settings.alpha(),
         "margin": settings.rule.not_worse.first().map_or(0.0, |metric| settings.rule.margin(*metric)),
         "margins": per_metric(settings.rule.metrics().into_iter().map(|metric| (metric, json!(settings.rule.margin(metric))))),

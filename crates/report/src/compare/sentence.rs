@@ -170,7 +170,7 @@ fn remedy(experiment: &Experiment) -> String {
             " This would decide it: about {blocks} more block{}, {}{}.",
             if blocks == 1 { "" } else { "s" },
             minutes(time),
-            price_of_looks(analysis.settings.looks),
+            price_of_looks(analysis.settings.look_count()),
         ),
         Some(Remedy::LongerRuns { run_s, minutes: time }) => format!(
             " This would decide it: longer runs (run-length = \"{run_s:.0}s\" in [load]), {} in all.",

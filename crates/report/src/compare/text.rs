@@ -136,7 +136,7 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
             );
         }
     }
-    let looks = match experiment.analysis.settings.looks {
+    let looks = match experiment.analysis.settings.look_count() {
         1 => String::new(),
         looks => format!(" The data are looked at up to {looks} times, each time for a share of the 5 %."),
     };

@@ -5,6 +5,7 @@ mod dry_run;
 mod follow;
 
 use super::report::{Show, show};
+use crate::arguments::interval;
 use crate::exit::Exit;
 use crate::interrupt::interruptible;
 use anyhow::Context as _;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use unbloat_lab::calibration::Calibration;
 use unbloat_lab::driver::{Pace, command_line};
 use unbloat_lab::executor::RunError;
-use unbloat_lab::experiment::{Experiment, looks};
+use unbloat_lab::experiment::{Experiment, Until, looks};
 use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::plan::{Plan, Rate};
 use unbloat_lab::servers::{ServerExecutor, directory_of};
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// Add blocks, up to the plan's max-blocks, until the rule has an answer
     #[arg(long)]
     until_decided: bool,
+    /// The same within this time: no block is begun that would not end in it
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    within: Option<Duration>,
     #[command(flatten)]
     show: Show,
     /// No progress on stderr
@@ -50,6 +54,15 @@ pub(crate) struct Args {
     quiet: bool,
     #[command(subcommand)]
     command: Option<Sub>,
+}
+
+impl Args {
+    fn until(&self) -> Until {
+        match (self.until_decided, self.within) {
+            (false, None) => Until::Done,
+            (_, within) => Until::Decided { within },
+        }
+    }
 }
 
 /// What else `compare` does.
@@ -108,18 +121,24 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
             directory: &directory,
             made: &made,
             calibration: calibration.as_ref(),
-            looks: &looks(&plan, args.until_decided),
+            looks: &looks(&plan, args.until().is_sequential()),
         };
         write!(std::io::stdout(), "{dry}")?;
         return Ok(Exit::Done);
     }
-    let runs = looks(&plan, args.until_decided).last().map_or(0, |blocks| blocks * (variants.len() + 1));
+    let runs =
+        looks(&plan, args.until().is_sequential()).last().map_or(0, |blocks| blocks * (variants.len() + 1));
     disk_space::check(&plan, runs, &output)?;
     for unfit in fitness::unfit(plan.design.max_other_cpu) {
         writeln!(std::io::stderr(), "unbloat: warning: {unfit}")?;
     }
-    let (mut file, stored) =
-        ExperimentFile::open(&output, &plan, &text, &variants, looks(&plan, args.until_decided).len())?;
+    let (mut file, stored) = ExperimentFile::open(
+        &output,
+        &plan,
+        &text,
+        &variants,
+        looks(&plan, args.until().is_sequential()).len(),
+    )?;
     for (what, then, now) in stored.changed() {
         let file = output.display();
         writeln!(
@@ -144,7 +163,7 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
         file: &mut file,
         progress: Follower::new(args.quiet),
     };
-    let end = experiment.conduct(&mut results, stored.calibration, args.until_decided);
+    let end = experiment.conduct(&mut results, stored.calibration, args.until());
     experiment.progress.finish();
     match end {
         Ok(()) => file.finish("the plan is done")?,

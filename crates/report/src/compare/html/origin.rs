@@ -64,7 +64,7 @@ pub(super) fn reproduction(experiment: &Experiment, about: &About) -> Markup {
 
 /// As many blocks as there are here.
 fn blocks(experiment: &Experiment) -> String {
-    if experiment.analysis.settings.looks > 1 {
+    if experiment.analysis.settings.look_count() > 1 {
         return "--until-decided".to_owned();
     }
     format!("--blocks {}", experiment.analysis.blocks)
