@@ -14,11 +14,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Futures that are drawn. A chance of 2 % is then known to about 0.7 %.
+/// Futures that are drawn. A chance of 1 % is then known to about 0.5 %.
 const FUTURES: usize = 400;
 
 /// The chance of passing below which a variant is not worth further runs.
-pub const FUTILE: f64 = 0.02;
+pub const FUTILE: f64 = 0.01;
 
 /// One variant so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub struct Forecast {
     pub chance: f64,
     /// Further blocks until the answer, or until none are left; the mean over all futures.
     pub blocks: f64,
-    /// Each variant's chance of passing within them.
+    /// Each variant's chance of passing within them, if no other variant ends the experiment before.
     pub passing: Vec<f64>,
 }
 
@@ -50,15 +50,15 @@ pub fn forecast(rule: &Rule, courses: &[Course], left: usize, worth: f64, seed: 
         return None;
     }
     let criteria: Vec<Criteria> = (fewest..=most + left).map(|blocks| Criteria::of(rule, blocks)).collect();
-    let course = Drawing { courses, criteria: &criteria, fewest, left, worth };
+    let drawing = Drawing { courses, criteria: &criteria, fewest, left, worth };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut sum = Forecast { chance: 0.0, blocks: 0.0, passing: vec![0.0; courses.len()] };
     for _ in 0..FUTURES {
-        let future = course.draw(&mut random);
+        let future = drawing.draw(&mut random);
         sum.chance += f64::from(u8::from(future.is_answered)) / FUTURES as f64;
         sum.blocks += future.blocks as f64 / FUTURES as f64;
-        for (chance, standing) in sum.passing.iter_mut().zip(&future.standings) {
-            *chance += f64::from(u8::from(*standing == Standing::Passes)) / FUTURES as f64;
+        for (chance, passes) in sum.passing.iter_mut().zip(&future.passing) {
+            *chance += f64::from(u8::from(*passes)) / FUTURES as f64;
         }
     }
     Some(sum)
@@ -155,38 +155,37 @@ struct Drawing<'a> {
 
 struct Future {
     is_answered: bool,
-    /// Further blocks.
+    /// Further blocks until the answer, or until it is clear that there is none.
     blocks: usize,
-    standings: Vec<Standing>,
+    /// Which variants pass at some look, should it come to that.
+    passing: Vec<bool>,
 }
 
 impl Drawing<'_> {
+    /// Goes on to the last block, also after an answer: a variant is not hopeless because another one wins first.
     fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Future {
-        let mut sums: Vec<Vec<Sums>> = self
-            .courses
-            .iter()
-            .map(|course| {
-                course.requirements.iter().map(|(_, summary)| Sums::draw(summary, random)).collect()
-            })
-            .collect();
-        let mut standings = self.standings(&sums);
+        let draw = |course: &Course, random: &mut Xoshiro256PlusPlus| -> Vec<Sums> {
+            course.requirements.iter().map(|(_, summary)| Sums::draw(summary, random)).collect()
+        };
+        let mut sums: Vec<Vec<Sums>> = self.courses.iter().map(|course| draw(course, random)).collect();
+        let mut passing = vec![false; sums.len()];
+        let mut end = None;
         for blocks in 1..=self.left {
-            for (course, sums) in self.courses.iter().zip(&mut sums).filter(|(course, _)| course.is_running) {
-                debug_assert_eq!(course.requirements.len(), sums.len());
+            for (_, sums) in self.courses.iter().zip(&mut sums).filter(|(course, _)| course.is_running) {
                 sums.iter_mut().for_each(|sums| sums.add_block(random));
             }
-            standings = self.standings(&sums);
-            let ratios: Vec<f64> = sums
-                .iter()
-                .map(|sums| sums.first().map_or(f64::INFINITY, |gain| gain.mean().exp()))
-                .collect();
-            match answer(&standings, &ratios, self.worth) {
-                Answer::Use(_) | Answer::Keep => return Future { is_answered: true, blocks, standings },
-                Answer::Undecided => return Future { is_answered: false, blocks, standings },
-                Answer::GoOn => {}
+            let standings = self.standings(&sums);
+            for (passes, standing) in passing.iter_mut().zip(&standings) {
+                *passes |= *standing == Standing::Passes;
             }
+            end = end.or_else(|| match answer(&standings, &ratios(&sums), self.worth) {
+                Answer::Use(_) | Answer::Keep => Some((true, blocks)),
+                Answer::Undecided => Some((false, blocks)),
+                Answer::GoOn => None,
+            });
         }
-        Future { is_answered: false, blocks: self.left, standings }
+        let (is_answered, blocks) = end.unwrap_or((false, self.left));
+        Future { is_answered, blocks, passing }
     }
 
     /// A variant without further runs stays undecided.
@@ -202,6 +201,10 @@ impl Drawing<'_> {
         };
         self.courses.iter().zip(sums).map(of_course).collect()
     }
+}
+
+fn ratios(sums: &[Vec<Sums>]) -> Vec<f64> {
+    sums.iter().map(|sums| sums.first().map_or(f64::INFINITY, |gain| gain.mean().exp())).collect()
 }
 
 /// A standard normal deviate (Box & Muller 1958).

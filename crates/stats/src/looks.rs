@@ -23,8 +23,9 @@ pub const FIRST_LOOK: usize = MIN_BLOCKS + 1;
 
 /// The share of alpha at which the intervals of a sequential experiment are taken: nominally 95.8 % for an alpha of 0.05.
 ///
-/// Stopping when something shows makes plain 95 % intervals cover between 93.1 and 95.4 %, depending on the effect. At this
-/// share they cover 94 to 96 %: see `tests/calibration`.
+/// Stopping when something shows makes plain 95 % intervals cover between 93.1 and 95.4 %, depending on the effect. This share
+/// is fitted to simulations, so that they cover about 94 to 96 %; docs/method/compare.md has the figures, also of noise for
+/// which that does not hold.
 const INTERVAL: f64 = 0.84;
 
 /// How the spending of alpha grows with the share of the blocks.

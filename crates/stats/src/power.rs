@@ -84,7 +84,7 @@ fn contrast_sd(aa_log_sd: f64) -> f64 {
 ///
 /// It does when `(Z + k·S) / S' > q`. `Z` is the estimate's error; `S` and `S'` are the estimates of the same spread from the
 /// A/A runs and from the variant's own, with as many degrees of freedom each. By the delta method `Z + k·S − q·S'` has the
-/// variance 1 + (k² + q²) / 2·degrees. `tests/calibration.rs` confirms the approximation.
+/// variance 1 + (k² + q²) / 2·degrees. `tests/calibration` confirms the approximation.
 fn exceeded(quantile: f64, degrees: f64) -> f64 {
     let power = t_quantile(degrees, POWER);
     // k stands on both sides; the iteration contracts.

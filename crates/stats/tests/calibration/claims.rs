@@ -1,6 +1,7 @@
 //! The promises of `unbloat compare` to its users, with the noise of a real application in an open loop at half of its
-//! capacity: standard deviations of the log ratio to the block's control of 0.014–0.043 in memory, 0.066–0.085 in p95, and
-//! 0.04 in CPU once a run is long enough that first requests no longer matter.
+//! capacity. Measured standard deviations of the log ratio to the block's control: 0.014–0.043 in memory, 0.066–0.085 in p95,
+//! and 0.068–0.078 in CPU in runs of 25 s, a quarter of whose CPU is first requests. That longer runs bring CPU to 0.04 is an
+//! assumption.
 
 use crate::noise::Shape;
 use crate::repeated;

@@ -37,7 +37,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Noise as measured in an open loop at half of a server's capacity, with runs long enough for their CPU to settle.
+    /// Noise of memory and p95 as measured in an open loop at half of a server's capacity. That of CPU is an assumption: 0.07
+    /// was measured in short runs.
     pub(crate) fn usual(variants: &[Effects]) -> Self {
         Setup {
             variants: variants.to_vec(),
