@@ -1,4 +1,4 @@
-//! What happens on a panic: the runtime goes to sleep for good and the server lives on.
+//! The end of a thread that has panicked: the runtime goes to sleep for good, and the server lives on.
 //!
 //! The library is built so that there is no panic to be had in a hook; this is for the worker, should there be a
 //! mistake in it after all.
