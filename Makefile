@@ -1,5 +1,5 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
-.PHONY: demo test build matrix soak bench calibrate
+.PHONY: demo test build faults matrix soak bench calibrate
 .DEFAULT_GOAL := build
 
 build:
@@ -20,6 +20,10 @@ test:
 
 # Of the two Debians that every change is tested on, the one that this machine is not.
 OTHER_DEBIAN = $(shell grep -q trixie /etc/os-release && echo bookworm || echo trixie)
+
+# Ten minutes: the nth write, truncation or sync on the file of `record` fails, and all later ones, for each n up to 120. CI takes four of them.
+faults:
+	UNBLOAT_FAULTS_LONG=1 cargo test -p unbloat --locked --test record_faults
 
 # The tests of the heap, of inspect and of trim on the glibc, Ruby and allocators of Debian 11, 12, 13 and sid.
 matrix:
