@@ -82,6 +82,7 @@ impl Program {
 /// `idle32`: the same as a 32-bit program without a libc.
 /// `jemalloc`: a heap of known shape under jemalloc, which prints jemalloc's own statistics.
 /// `threads`: as many threads as it is told, or as the system allows.
+/// `inside`: a thread that waits inside of a function, or where it has been inside before.
 /// `saturated`: many threads that allocate and make system calls all the time, and check everything.
 /// `waits`: a system call of a given kind, with every register checked after it.
 ///
@@ -94,6 +95,7 @@ pub fn c_program(name: &str) -> &'static str {
         "idle" => include_str!("../c/idle.c"),
         "idle32" => include_str!("../c/idle32.c"),
         "jemalloc" => include_str!("../c/jemalloc.c"),
+        "inside" => include_str!("../c/inside.c"),
         "threads" => include_str!("../c/threads.c"),
         "saturated" => include_str!("../c/saturated.c"),
         "waits" => include_str!("../c/waits.c"),

@@ -151,3 +151,24 @@ fn other_allocators_are_asked_in_their_own_way() {
         assert_eq!(target.ask("live"), live);
     }
 }
+
+/// Threads of Ruby keep what ran at their start in the frames below their VM stacks, jemalloc's code among it.
+#[test]
+fn a_ruby_with_threads_gives_back_under_a_preloaded_jemalloc() {
+    let Some(library) = system_library("libjemalloc.so.2") else { panic!("run scripts/deps test") };
+    let script = r#"
+        $stdout.sync = true
+        threads = 4.times.map { Thread.new { rows = Array.new(20_000) { "x" * 900 }; rows = nil; GC.start; sleep } }
+        sleep 0.5
+        puts "ready"
+        gets
+        puts threads.count(&:alive?)
+    "#;
+    let mut command = ruby(&[], script);
+    command.env("LD_PRELOAD", library).env("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
+    let mut target = Target::start_ready(&mut command);
+    let (_, process) = trim(target.pid(), &[]);
+    assert_outcome(&process, "trimmed");
+    assert!(process["returned_bytes"].as_u64().unwrap() > 4 << 20, "{process}");
+    assert_eq!(target.ask("go"), "4");
+}

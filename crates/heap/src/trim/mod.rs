@@ -222,7 +222,7 @@ mod x86_64 {
     };
     use crate::allocators::glibc::locks::ArenaLocks;
     use crate::allocators::{Release as ReleaseMethod, ReleaseCall};
-    use unbloat_process::remote::{self, Call, Gadgets, Host, Refusal, Returned, Safety};
+    use unbloat_process::remote::{self, Call, Gadgets, Host, Refusal, Returned, Safety, Unwinder};
 
     pub(super) fn refused_at_once(pid: Pid, options: &Options) -> Result<Option<String>> {
         told(remote::preflight(pid, options.trusted).err())
@@ -264,7 +264,8 @@ mod x86_64 {
         let Prepared { call, gadgets, mut locks } = prepared;
         let (memory, maps) = (LiveMemory::of_pinned(pinned)?, Maps::of(pid)?);
         trim.rss_before_bytes = resident_bytes(pid)?;
-        let host = Host { pid, pinned, memory: &memory, maps: &maps, gadgets: &gadgets };
+        let unwinder = Unwinder::for_call(&call, pid, &maps);
+        let host = Host { pid, pinned, memory: &memory, maps: &maps, gadgets: &gadgets, unwinder: &unwinder };
         let called = remote::call(&host, &call, options.timeout, || match &mut locks {
             Some(locks) => locks.verdict(&memory),
             None => Safety::Safe,

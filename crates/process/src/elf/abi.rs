@@ -13,6 +13,8 @@ pub(super) const PT_DYNAMIC: u32 = 2;
 pub(super) const PT_INTERP: u32 = 3;
 pub(super) const PT_NOTE: u32 = 4;
 pub(super) const PT_TLS: u32 = 7;
+/// Linux Standard Base Core 5.0, section 12.2.
+pub(super) const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 pub(super) const PF_X: u32 = 1;
 pub(super) const PF_W: u32 = 2;
 pub(super) const DT_NULL: u64 = 0;

@@ -82,6 +82,8 @@ pub struct Elf {
     pub segments: Vec<Segment>,
     /// `PT_TLS`: size of the thread-local block in memory, in bytes.
     pub tls_bytes: Option<u64>,
+    /// `PT_GNU_EH_FRAME`: link-time addresses of `.eh_frame_hdr`, the index of the call frame information.
+    pub unwind_index: Option<Range<u64>>,
     /// The build ID, in lower-case hexadecimal digits.
     pub build_id: Option<String>,
     dynamic_table: Vec<(u64, u64)>,
@@ -152,6 +154,9 @@ impl Elf {
                 self.interpreter = Some(c_string(&text));
             }
             abi::PT_TLS => self.tls_bytes = Some(memory_bytes),
+            abi::PT_GNU_EH_FRAME => {
+                self.unwind_index = address.checked_add(file_bytes).map(|end| address..end);
+            }
             abi::PT_NOTE => {
                 let notes = table(source, offset, file_bytes.min(1 << 16) as usize).unwrap_or_default();
                 self.build_id = self.build_id.take().or_else(|| build_id(&notes));

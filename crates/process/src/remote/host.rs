@@ -5,6 +5,7 @@ use super::call::{LeftAlone, Returned};
 use super::gadgets::Gadgets;
 use super::moment;
 use super::refusal::{Failure, Refusal, Unfit};
+use super::unwind::Unwinder;
 use crate::{Error, LiveMemory, Maps, Memory, Pid, Pinned};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -22,6 +23,8 @@ pub struct Host<'a> {
     pub maps: &'a Maps,
     /// Gadgets in its libc.
     pub gadgets: &'a Gadgets,
+    /// What unwinds the stacks of its threads.
+    pub unwinder: &'a Unwinder,
 }
 
 impl Host<'_> {

@@ -21,6 +21,7 @@
 //! | `preflight` | processes in which nothing is called |
 //! | `tracee` | one thread under ptrace |
 //! | `stack` | a check that a stack can carry a call |
+//! | `unwind` | the calls that a stopped thread is inside of |
 //! | `gadgets` | code and data of the target's libc that the chain leads through |
 //! | `host` | the process: memory, mappings, gadgets |
 //! | `remaining` | the remaining time of a timeout |
@@ -50,6 +51,7 @@ mod stack;
 mod tests;
 mod threads;
 mod tracee;
+mod unwind;
 mod wait;
 
 pub use call::{Argument, Borrowed, Call, LeftAlone, Returned, Safety};
@@ -58,6 +60,7 @@ pub use host::Host;
 pub use preflight::check as preflight;
 pub use refusal::{Refusal, Unfit};
 pub use search::call;
+pub use unwind::Unwinder;
 
 /// Called after everything that is done to a thread: each is a moment at which Unbloat may be killed, and the tests
 /// kill it at every one.

@@ -10,6 +10,7 @@ use super::threads::{self, Blocked};
 use super::tracee::Tracee;
 use super::wait::{ERESTARTNOHAND, Interrupted, Resumption};
 use crate::Memory;
+use std::ops::Range;
 
 /// Everything that a thread is given back.
 pub(super) struct Saved {
@@ -98,11 +99,20 @@ fn check_stack(host: &Host<'_>, blocked: &Blocked, call: &Call, registers: &Regi
     if stack.mentions(&returns) {
         return Err(Unfit::InSignalHandler);
     }
-    let pc = registers.program_counter();
-    if stack.mentions(&call.forbidden) || call.forbidden.iter().any(|code| code.contains(&pc)) {
+    if is_inside(host, &call.forbidden, &stack, registers) {
         return Err(Unfit::Checked("a thread waits inside of the allocator"));
     }
     Ok(())
+}
+
+/// Whether the thread may be inside of some code. A stack that cannot be unwound is searched for anything that could be a
+/// return address into it; the words that earlier calls have left there count, too, then.
+fn is_inside(host: &Host<'_>, code: &[Range<u64>], stack: &Stack, registers: &Registers) -> bool {
+    let here = |at: &u64| code.iter().any(|code| code.contains(at));
+    if here(&registers.program_counter()) {
+        return true;
+    }
+    stack.mentions(code) && host.unwinder.calls(registers, stack).is_none_or(|calls| calls.iter().any(here))
 }
 
 impl Saved {

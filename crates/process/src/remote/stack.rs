@@ -11,6 +11,8 @@ const DEEPEST: u64 = 16 << 20;
 /// The used part of a thread's stack.
 #[derive(Debug)]
 pub(super) struct Stack {
+    /// Address of the first word.
+    start: u64,
     words: Vec<u64>,
 }
 
@@ -44,7 +46,13 @@ impl Stack {
         let mut bytes = vec![0; (used.end - used.start) as usize];
         memory.read(used.start, &mut bytes).map_err(|_| Unfit::ForeignStack)?;
         let words = bytes.chunks_exact(8).filter_map(|w| w.try_into().ok()).map(u64::from_le_bytes).collect();
-        Ok(Stack { words })
+        Ok(Stack { start: used.start, words })
+    }
+
+    /// The word at an address.
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.start).filter(|offset| offset % 8 == 0)?;
+        self.words.get(usize::try_from(offset / 8).ok()?).copied()
     }
 
     /// Whether any word of the stack lies in one of the ranges. Every function that has been called and not returned

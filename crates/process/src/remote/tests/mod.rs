@@ -4,8 +4,9 @@
 
 use super::threads;
 use super::wait::SystemCall;
-use super::{Borrowed, Call, Gadgets, Host, Refusal, Returned, Safety, call};
+use super::{Borrowed, Call, Gadgets, Host, Refusal, Returned, Safety, Unwinder, call};
 use crate::{Image, LiveMemory, Mapping, Maps, Pid, Pinned, elf};
+use std::ops::Range;
 use std::process::{Command, ExitStatus};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ static WAITS: LazyLock<Program> = LazyLock::new(|| Program::build(Compiler::Syst
 
 mod event;
 mod matrix;
+mod unwind;
 
 use event::Script;
 
@@ -117,21 +119,29 @@ impl Ready {
     }
 
     fn call(&self, attendance: Duration, check: impl FnMut() -> Safety) -> Result<Borrowed, Refusal> {
-        let function = Call {
-            function: self.malloc_trim,
-            arguments: vec![],
-            stack_bytes: 16 << 10,
-            forbidden: vec![],
-            attendance,
-        };
-        let host = Host {
+        let function = self.function(vec![], attendance);
+        call(&self.host(&Unwinder::default()), &function, Duration::from_secs(1), check)
+    }
+
+    /// A call on a thread that is not inside of some code.
+    fn call_outside(&self, forbidden: Vec<Range<u64>>, unwinder: &Unwinder) -> Result<Borrowed, Refusal> {
+        let function = self.function(forbidden, TO_THE_END);
+        call(&self.host(unwinder), &function, Duration::from_secs(1), || Safety::Safe)
+    }
+
+    fn function(&self, forbidden: Vec<Range<u64>>, attendance: Duration) -> Call {
+        Call { function: self.malloc_trim, arguments: vec![], stack_bytes: 16 << 10, forbidden, attendance }
+    }
+
+    fn host<'a>(&'a self, unwinder: &'a Unwinder) -> Host<'a> {
+        Host {
             pid: self.pid,
             pinned: &self.pinned,
             memory: &self.memory,
             maps: &self.maps,
             gadgets: &self.gadgets,
-        };
-        call(&host, &function, Duration::from_secs(1), check)
+            unwinder,
+        }
     }
 }
 

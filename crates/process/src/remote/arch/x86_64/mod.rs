@@ -8,6 +8,7 @@
 //! | `code` | machine code of libc |
 
 pub(in crate::remote) mod code;
+pub(in crate::remote) mod dwarf;
 mod frame;
 mod registers;
 mod xstate;
