@@ -1,5 +1,5 @@
 //! jemalloc heaps that are made up: whole ones must be told exactly, damaged ones must end and account for every byte once.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::single_range_in_vec_init, missing_docs)]
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -197,7 +197,7 @@ impl Kind {
             // The smallest number of pages that regions fill without a rest, as jemalloc has it, or eight.
             Kind::Slab { class, .. } => {
                 let size = SizeClass::new(*class).unwrap().bytes();
-                (1..8).find(|pages| pages * PAGE_SIZE % size == 0).unwrap_or(8)
+                (1..8).find(|pages| (pages * PAGE_SIZE).is_multiple_of(size)).unwrap_or(8)
             }
             Kind::Large { pages } => pages + 1,
             Kind::Dirty { pages } | Kind::Muzzy { pages } | Kind::Retained { pages } => *pages,

@@ -132,7 +132,7 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
             Ok(trim)
         }
         Next::Tell => Ok(trim),
-        Next::Call(prepared) => call(trim, prepared, &pinned, options),
+        Next::Call(prepared) => call(trim, *prepared, &pinned, options),
     }
 }
 
@@ -153,7 +153,7 @@ enum Next {
     /// It would be trimmed, and this is a dry run.
     Tell,
     /// The release call can be made.
-    Call(Prepared),
+    Call(Box<Prepared>),
 }
 
 impl Survey {
@@ -183,7 +183,7 @@ impl Survey {
             return Ok(survey);
         }
         Ok(match Prepared::of(&release, &memory) {
-            Ok(prepared) => Survey { next: Next::Call(prepared), ..survey },
+            Ok(prepared) => Survey { next: Next::Call(Box::new(prepared)), ..survey },
             Err((outcome, why)) => survey.done(outcome, why),
         })
     }
