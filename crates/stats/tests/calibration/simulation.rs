@@ -1,4 +1,4 @@
-//! A sequential experiment, simulated with the rule that `unbloat compare` applies.
+//! A sequential experiment, simulated with the functions of `unbloat_stats::decision`.
 
 use crate::noise::{Shape, normal};
 use rand::rngs::Xoshiro256PlusPlus;
