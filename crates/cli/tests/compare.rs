@@ -105,7 +105,7 @@ fn the_fragment_application_is_compared_from_its_processes_to_the_page() {
     }
     for piece in [
         "one arena",
-        "glibc&#39;s arena_max is 1",
+        "glibc's arena_max is 1",
         "title=\"stranded: ",
         "class=\"frontier\"",
         "control to itself",
