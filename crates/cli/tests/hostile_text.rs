@@ -1,6 +1,6 @@
 //! Processes and recordings whose names want to act: on the terminal, in a shell, in a spreadsheet, on a page.
 //!
-//! Whatever a process calls itself, Unbloat's output is text: findings 5 and 14 of the audit in `docs/method/trust.md`.
+//! Whatever a process calls itself, Unbloat's output is text.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -57,7 +57,9 @@
 
   // --- one map ------------------------------------------------------------------------------------------------------
   class HeapMap {
+    /** Takes up the space of a map. Its pages are unpacked later. */
     constructor(element) {
+      this.element = element;
       this.view = element.querySelector(".view");
       this.canvas = element.querySelector(".view canvas");
       this.spacer = element.querySelector(".spacer");
@@ -81,9 +83,15 @@
         });
         group.pages = pages - group.first;
       }
-      this.data = unpack(element.querySelector(".pages").textContent, pages, this.uses.length);
       this.pages = pages;
       this.groups.forEach((group, i) => this.goto.add(new Option(group.name, i)));
+      new ResizeObserver(() => this.layout()).observe(this.view);
+      this.layout();
+    }
+
+    unpack() {
+      const { element } = this;
+      this.data = unpack(element.querySelector(".pages").textContent, this.pages, this.uses.length);
       element.querySelector(".in").onclick = () => this.zoom(1);
       element.querySelector(".out").onclick = () => this.zoom(-1);
       this.goto.onchange = () => { this.view.scrollTop = this.groups[this.goto.value].y; };
@@ -100,11 +108,11 @@
         const step = { "+": 1, "=": 1, "-": -1 }[event.key];
         if (step) { event.preventDefault(); this.zoom(step); }
       });
-      new ResizeObserver(() => this.layout()).observe(this.view);
       this.recolor();
     }
 
     recolor() {
+      if (!this.data) return;
       this.colors = palette(this.uses);
       this.cells = this.cellColors();
       this.layout();
@@ -154,14 +162,17 @@
       return Math.max(1, Math.floor((width - GUTTER - MARGIN) / size / step)) * step;
     }
 
-    /** Places the groups for the view's width, and makes the canvas as large as the view. */
+    /** Places the groups for the view's width. The view is as high as they need, up to its limit; so is the canvas. */
     layout() {
-      const { clientWidth: width, clientHeight: height } = this.view;
-      if (!width || !height) return;
-      this.size ??= this.fitting(width, height);
+      const width = this.view.clientWidth, limit = parseFloat(getComputedStyle(this.view).maxHeight);
+      if (!width) return;
+      this.size ??= this.fitting(width, limit);
       this.place(width);
-      this.spacer.style.height = this.height + "px";
+      const height = Math.min(limit, this.height);
+      this.view.style.height = height + 2 * this.view.clientTop + "px";
       this.scale.textContent = iec(this.columns * this.pageBytes) + " a row";
+      if (!this.data) return;
+      this.spacer.style.height = this.height + "px";
       this.shown = height;
       this.context = this.sized(this.canvas, width, height);
       this.draw();
@@ -398,20 +409,21 @@
 
   // --- the page -----------------------------------------------------------------------------------------------------
   // A map is unpacked when it first comes into view, or is printed: a tree has one for each process.
-  const maps = [];
-  const folded = new Set(document.querySelectorAll(".map"));
-  const unfold = (element) => {
-    visible.unobserve(element);
-    if (folded.delete(element)) maps.push(new HeapMap(element));
+  const maps = [...document.querySelectorAll(".map")].map((element) => new HeapMap(element));
+  const unpackMap = (map) => {
+    visible.unobserve(map.element);
+    if (!map.data) map.unpack();
   };
   const visible = new IntersectionObserver((entries) => {
-    entries.filter((entry) => entry.isIntersecting).forEach((entry) => unfold(entry.target));
+    const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+    maps.filter((map) => seen.includes(map.element)).forEach(unpackMap);
   });
-  folded.forEach((element) => visible.observe(element));
+  maps.forEach((map) => visible.observe(map.element));
   unbloat.onTheme(() => maps.forEach((map) => map.recolor()));
   addEventListener("beforeprint", () => {
-    [...folded].filter((element) => element.offsetWidth).forEach(unfold);
-    maps.forEach((map) => map.print());
+    const shown = maps.filter((map) => map.element.offsetWidth);
+    shown.forEach(unpackMap);
+    shown.forEach((map) => map.print());
   });
   addEventListener("afterprint", () => maps.forEach((map) => map.printed()));
 })();

@@ -79,6 +79,15 @@ fn the_pointer_is_told_what_a_page_holds() {
 }
 
 #[test]
+fn a_small_map_is_as_high_as_its_rows() {
+    let mut tab = small();
+    // A caption, one row of 12 pixels, the margin below.
+    assert_eq!(tab.number("document.querySelector('.view').clientHeight"), 78.0);
+    let mut tab = large();
+    assert_eq!(tab.number("document.querySelector('.view').offsetHeight"), (0.72f64 * 900.0).floor());
+}
+
+#[test]
 fn colors_follow_the_switch() {
     let mut tab = small();
     let pixel = "[...document.querySelector('.view canvas').getContext('2d').getImageData(110, 50, 1, 1).data].join()";
@@ -195,14 +204,14 @@ fn half_a_million_pages_cost_a_frame_no_more_than_what_is_in_view() {
 fn a_map_is_unpacked_when_it_is_looked_at_and_fits_a_phone() {
     let page = samples::inspected_large();
     let mut tab = Tab::open(&page, NARROW, Scheme::Light);
-    assert_eq!(
-        tab.number("document.querySelector('.goto').options.length"),
-        0.0,
-        "nobody has scrolled to it yet"
-    );
+    let drawn = "document.querySelector('.view canvas').style.width !== ''";
+    assert!(!tab.holds(drawn), "nobody has scrolled to it yet");
+    let height = "document.documentElement.scrollHeight";
+    let before = tab.number(height);
     tab.point_in(".view", 0.5, 0.5);
     tab.settle();
-    assert_eq!(tab.number("document.querySelector('.goto').options.length"), 21.0);
+    assert_eq!(tab.number(height), before, "nothing moves when it unfolds");
+    assert!(tab.holds(drawn));
     assert!(tab.holds("document.documentElement.scrollWidth <= 390"));
 }
 

@@ -117,9 +117,14 @@ impl Tab {
     /// A point inside of the first element that a selector finds, by shares of its width and height. It is scrolled
     /// into view.
     pub(super) fn point_in(&mut self, selector: &str, across: f64, down: f64) -> (f64, f64) {
+        self.evaluate(&format!(
+            "document.querySelector({selector:?}).scrollIntoView({{ block: 'nearest' }})"
+        ));
+        // What comes into view may unfold.
+        self.settle();
         let place = format!(
-            "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'nearest' }});
-             const b = e.getBoundingClientRect(); return [b.left + b.width * {across}, b.top + b.height * {down}]; }})()"
+            "(() => {{ const b = document.querySelector({selector:?}).getBoundingClientRect();
+             return [b.left + b.width * {across}, b.top + b.height * {down}]; }})()"
         );
         let place = self.evaluate(&place);
         let axis = |i: usize| place[i].as_f64().unwrap_or_else(|| panic!("{selector} is nowhere: {place}"));
