@@ -1,5 +1,5 @@
 # The two targets a newcomer needs are `make demo` and `make test`; both install what they miss.
-.PHONY: demo test build faults matrix soak bench calibrate
+.PHONY: demo test build faults matrix soak bench calibrate injector-matrix
 .DEFAULT_GOAL := build
 
 build:
@@ -52,3 +52,7 @@ bench:
 	@scripts/peers
 	cargo build --release --locked -p unbloat -p unbloat-load-servers
 	@for script in bench/*; do [ ! -f "$$script" ] || [ ! -x "$$script" ] || { echo "$$script" && "$$script"; } || exit 1; done
+
+# Every kind of wait, at every step of a borrowed call, with everything that can happen, and pairs: hours.
+injector-matrix:
+	UNBLOAT_INJECTOR_MATRIX=1 cargo test --locked -p unbloat-process --lib remote::tests::matrix -- --include-ignored --nocapture --test-threads=1

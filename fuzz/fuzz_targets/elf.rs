@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use std::ops::ControlFlow;
 use unbloat_heap::allocators::glibc::locate::Statics;
 use unbloat_process::elf::Elf;
 
@@ -9,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(elf) = Elf::parse(data) {
         let _ = elf.symbols(data, &["malloc", "main_arena"]);
         let _ = elf.soname(data);
-        let _ = elf.relative_relocations(data, &(0..u64::MAX));
+        elf.each_relative_relocation(data, &(0..u64::MAX), |_| ControlFlow::Continue(()));
         let _ = Statics::find(&elf, data);
     }
 });

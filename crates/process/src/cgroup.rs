@@ -1,4 +1,4 @@
-//! What a process's control group says of its memory.
+//! The memory of a process's control group.
 //!
 //! Version 2: `memory.current`, `memory.peak` (since Linux 5.19) below the path after `0::` in `/proc/PID/cgroup`.
 //! Version 1: `memory.usage_in_bytes`, `memory.max_usage_in_bytes` of the `memory` controller

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a process could not be looked at.
+/// The reason why a process could not be looked at.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
     /// There is no such process, or it has ended meanwhile.
@@ -27,7 +27,7 @@ pub enum Error {
     NotPermitted {
         /// The process.
         pid: Pid,
-        /// What was to be read.
+        /// The thing that was to be read.
         #[serde(with = "crate::sandbox::names")]
         what: Name,
     },
@@ -36,15 +36,15 @@ pub enum Error {
     Unreadable {
         /// The process.
         pid: Pid,
-        /// Where the reading started.
+        /// The address at which the reading started.
         address: u64,
-        /// How many bytes were asked for.
+        /// The number of bytes that were asked for.
         len: usize,
     },
     /// The page is not resident, and reading it would make it so.
     #[error("the page at {address:#x} is not resident and was left alone")]
     Absent {
-        /// Where the reading started.
+        /// The address at which the reading started.
         address: u64,
     },
     /// A file of `/proc` did not look as documented.
@@ -52,7 +52,7 @@ pub enum Error {
     Malformed {
         /// The process.
         pid: Pid,
-        /// Which file.
+        /// The file.
         #[serde(with = "crate::sandbox::names")]
         what: Name,
         /// The line that was not understood.
@@ -66,7 +66,7 @@ pub enum Error {
         /// The page, as seen from here.
         #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// A list of `/proc` is longer than it can be for any real program.
@@ -74,7 +74,7 @@ pub enum Error {
     TooMany {
         /// The process.
         pid: Pid,
-        /// What there are too many of.
+        /// The entries of the list.
         #[serde(with = "crate::sandbox::names")]
         what: Name,
     },
@@ -101,7 +101,7 @@ pub enum Error {
     Io {
         /// The process.
         pid: Pid,
-        /// What was to be read.
+        /// The thing that was to be read.
         #[serde(with = "crate::sandbox::names")]
         what: Name,
         /// The kernel's reason.

@@ -1,4 +1,4 @@
-//! The kernel's word on every fork, exec and exit of the machine: the process events connector (netlink).
+//! Receives every fork, exec and exit of the machine from the kernel's process events connector (netlink).
 //!
 //! Layouts: `include/uapi/linux/cn_proc.h`, `connector.h`, `netlink.h`. It needs CAP_NET_ADMIN in the first user and
 //! PID namespace; without it the kernel does not answer, [`Connector::open`] fails, and a follower has to look around
@@ -52,7 +52,7 @@ pub enum Event {
     },
 }
 
-/// What came of waiting.
+/// The result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     /// Events are missing because the reader was too slow: look around.

@@ -1,4 +1,4 @@
-//! Becoming another program: the same process, with nothing of ours left in it.
+//! Replaces this process by another program, with nothing of ours left in it.
 
 #![allow(unsafe_code)] // reading and setting a signal disposition
 
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process was started with `SIGPIPE` ignored, as systemd starts services.
+/// Tells whether this process was started with `SIGPIPE` ignored, as systemd starts services.
 static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
 /// Looks at the disposition of `SIGPIPE` before Rust's start-up, which ignores the signal whatever it was: the dynamic

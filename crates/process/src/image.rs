@@ -1,4 +1,4 @@
-//! The ELF files that a process has mapped: which file it is, and where in memory it lies.
+//! The ELF files that a process has mapped, and their places in its memory.
 //!
 //! The files are read from the *target's* point of view: through `/proc/PID/map_files` (the very file that is mapped,
 //! even when its name is gone) or `/proc/PID/root` (its mount namespace). Nothing is read from the target's memory, so
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Image {
     /// Its name in the target's mount namespace.
     pub path: PathBuf,
-    /// What is added to link-time addresses.
+    /// The distance between run-time and link-time addresses.
     pub bias: u64,
     /// Its headers.
     pub elf: Elf,
@@ -26,7 +26,7 @@ pub struct Image {
 /// Bytes of a file that are searched at most.
 const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// Why a mapped file could not be looked at.
+/// The reason why a mapped file could not be looked at.
 #[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum ImageError {
     /// The file cannot be opened from here.
@@ -44,7 +44,7 @@ pub enum ImageError {
         /// Its name in the target.
         #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         error: ElfError,
     },
 }

@@ -1,4 +1,4 @@
-//! Starting a command of which nothing is left behind, whatever happens to us.
+//! Starts a command and kills everything that it has left behind when we end, in whatever way.
 //!
 //! Between us and the command stands a small process of our own, the keeper. It is the command's parent and, as child
 //! subreaper (prctl(2), PR_SET_CHILD_SUBREAPER), becomes the parent of everything below that is orphaned: daemons,
@@ -42,7 +42,7 @@ pub struct Ended {
     pub children_system_ticks: u64,
 }
 
-/// What the keeper reports.
+/// A report of the keeper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
     /// The command runs as this process.
@@ -65,15 +65,15 @@ pub struct Keeper {
 
 /// Bytes of a report on the socket.
 const MESSAGE: usize = 56;
-/// What is written to the keeper to make it leave its children alone.
+/// The order that makes the keeper leave its children alone.
 const LET_GO: u8 = b'L';
-/// What is written to the keeper to make it kill them.
+/// The order that makes it kill them.
 const KILL: u8 = b'K';
 
 /// Signals that reach the whole foreground process group; the keeper outlasts them.
 const IGNORED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// Which signals a command is started with the default disposition for, whatever it would inherit.
+/// The signals for which a command gets the default disposition, whatever it would inherit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hearing {
     /// None: it begins as if whoever started us had started it.

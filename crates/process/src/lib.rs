@@ -1,5 +1,5 @@
-//! A Linux process seen from outside: the tree, its mappings, which pages are resident, its memory, stopping it,
-//! calling a function in it.
+//! A Linux process seen from outside: the tree, its mappings, its resident pages, its memory, stopping it, calling a
+//! function in it.
 //!
 //! This is the only crate of the workspace that makes system calls about other processes. It knows nothing of what
 //! the memory means: that is the `heap` crate's.
@@ -9,13 +9,13 @@
 //! | [`pid`] | a process's number |
 //! | [`status`] | its kind, parent, name, RSS |
 //! | [`rollup`] | its PSS, USS and swap |
-//! | [`tree`] | which processes exist, and who is whose parent |
-//! | [`mod@threads`] | its threads |
+//! | [`tree`] | the processes of the machine and their parents |
+//! | [`threads`](mod@threads) | its threads |
 //! | [`stop`] | stopping them for a moment |
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
-//! | [`pages`] | which pages of a range are resident (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
+//! | [`pages`] | the resident pages of a range (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
 //! | [`memory`] | reading memory, without making absent pages resident |
-//! | [`environment`] | what a process was started with |
+//! | [`environment`] | the environment of a process, at its start and now |
 //! | [`pinned`] | a process that cannot be mistaken for another, and looks at it |
 //! | [`sandbox`] | the confined child in which everything that parses a target runs |
 //! | `target_file` | files that a target has mapped, opened safely |
@@ -23,16 +23,16 @@
 //! | [`watch`] | reading the same files again and again, cheaply |
 //! | [`events`] | every fork, exec and exit, from the kernel |
 //! | [`cgroup`] | the memory of a control group |
-//! | [`keeper`] | starting a command of which nothing is left behind |
+//! | [`keeper`] | a command of which nothing is left behind |
 //! | [`signal`] | asking a process to end |
-//! | [`status_page`] | what `libunbloat.so` in a process says about itself |
+//! | [`status_page`] | the account that `libunbloat.so` in a process gives of itself |
 //! | [`resident`] | small reads that touch resident pages only |
 //! | [`synthetic`] | memory that a test has made up |
-//! | [`elf`] | what an ELF file says: symbols, relocations, build ID |
+//! | [`elf`] | the contents of an ELF file: symbols, relocations, build ID |
 //! | [`image`] | the ELF files that it has mapped |
 //! | [`remote`] | calling a function in another process |
 //! | [`exec`] | becoming another program |
-//! | [`error`] | what can go wrong, with the next step |
+//! | [`error`] | the errors, with their next steps |
 
 pub mod cgroup;
 pub mod elf;

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What a mapping is backed by, as its name in `maps` says.
+/// The backing of a mapping, from its name in `maps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
     /// Anonymous memory without a name.
@@ -49,7 +49,7 @@ pub struct Mapping {
     pub device: (u64, u64),
     /// The file's inode; 0 for anonymous memory.
     pub inode: u64,
-    /// What it is backed by.
+    /// Its backing.
     pub backing: Backing,
 }
 
@@ -66,7 +66,7 @@ impl Mapping {
         self.end - self.start
     }
 
-    /// Whether the mapping is empty (the kernel has none such).
+    /// Returns whether the mapping is empty (the kernel has none such).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.end == self.start
@@ -188,7 +188,7 @@ impl Maps {
         self.0.get(after).filter(|m| m.start <= address)
     }
 
-    /// Whether the process has no user memory at all: a kernel thread or a zombie.
+    /// Returns whether the process has no user memory at all: a kernel thread or a zombie.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

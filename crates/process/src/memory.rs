@@ -1,4 +1,4 @@
-//! Reading another process's memory.
+//! Reads another process's memory.
 //!
 //! Everything that walks a heap reads through the [`Memory`] trait, so that a walk can be tested on a heap that a test
 //! has made up. The live implementation uses `process_vm_readv(2)`: no stop, no trace, one copy.
@@ -30,7 +30,7 @@ pub trait Memory {
     /// Any byte of the range is not readable; the buffer's contents are then unspecified.
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Which pages of the range are resident. `start` and `len` are multiples of the page size.
+    /// The resident pages of the range. `start` and `len` are multiples of the page size.
     ///
     /// # Errors
     /// The process is gone or may not be looked at.
@@ -134,7 +134,7 @@ impl LiveMemory {
         self.pid
     }
 
-    /// Whether shared zero pages are told from resident ones: see [`crate::PageMap::tells_zero_pages`].
+    /// Returns whether shared zero pages are told from resident ones: see [`crate::PageMap::tells_zero_pages`].
     #[must_use]
     pub fn tells_zero_pages(&self) -> bool {
         self.pages.tells_zero_pages()
@@ -191,7 +191,7 @@ fn parts<'b>(buffer: &'b mut [u8], start: u64, runs: &[Range<u64>]) -> Vec<IoSli
     runs.iter().map_while(part).collect()
 }
 
-/// Where the reading of `runs` ended that yielded `read` bytes; `None` if all were read.
+/// The address at which the reading of `runs` ended that yielded `read` bytes; `None` if all were read.
 fn stopped_at(runs: &[Range<u64>], mut read: u64) -> Option<u64> {
     for run in runs {
         let len = run.end - run.start;
@@ -203,7 +203,7 @@ fn stopped_at(runs: &[Range<u64>], mut read: u64) -> Option<u64> {
     None
 }
 
-/// Whether the process shares any page of its private anonymous memory with another.
+/// Returns whether the process shares any page of its private anonymous memory with another.
 fn shares_pages(pid: Pid, pages: &crate::PageMap) -> Result<bool> {
     const STRIDE_BYTES: u64 = 64 << 20;
     for mapping in crate::Maps::of(pid)?.iter().filter(|mapping| mapping.is_private_anonymous()) {

@@ -51,7 +51,7 @@ impl Residency {
         self.pages.len() as u64 * PAGE_SIZE
     }
 
-    /// Whether the range has no pages.
+    /// Returns whether the range has no pages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
@@ -64,20 +64,20 @@ impl Residency {
         }
     }
 
-    /// Whether the page that holds `address` is resident. Outside of the range: no.
+    /// Returns whether the page that holds `address` is resident. Outside of the range: no.
     #[must_use]
     pub fn is_resident(&self, address: u64) -> bool {
         self.bits(address) & RESIDENT != 0
     }
 
-    /// Whether the page that holds `address` belongs to a file or to shared memory, not to private anonymous memory; only
+    /// Returns whether the page that holds `address` belongs to a file or to shared memory, not to private anonymous memory; only
     /// if that was asked for with [`PageMap::residency_with_files`] or [`PageMap::residency_with_sharing`].
     #[must_use]
     pub fn is_file(&self, address: u64) -> bool {
         self.bits(address) & FILE != 0
     }
 
-    /// Whether the page that holds `address` is resident and mapped by this process alone, only if that was asked for
+    /// Returns whether the page that holds `address` is resident and mapped by this process alone, only if that was asked for
     /// with [`PageMap::residency_with_sharing`].
     #[must_use]
     pub fn is_exclusive(&self, address: u64) -> bool {
@@ -200,7 +200,7 @@ pub(crate) const PAGEMAP_SCAN: u64 =
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
-/// What is asked of every page.
+/// The question about every page.
 const ANY_PAGE: u64 = PAGE_IS_PRESENT | PAGE_IS_PFNZERO;
 
 /// The pieces in which [`PageMap::populated`] tells of a range: what one page table covers.
@@ -219,13 +219,13 @@ impl PageMap {
         Ok(PageMap { pid, file, scan_works: AtomicBool::new(true) })
     }
 
-    /// Whether shared zero pages are told from resident ones. Known after the first range was asked for.
+    /// Returns whether shared zero pages are told from resident ones. Known after the first range was asked for.
     #[must_use]
     pub fn tells_zero_pages(&self) -> bool {
         self.scan_works.load(Ordering::Relaxed)
     }
 
-    /// Which pages of `len` bytes from `start` on are resident. Both are multiples of the page size.
+    /// The resident pages among `len` bytes from `start` on. Both are multiples of the page size.
     ///
     /// # Errors
     /// The process is gone.
@@ -262,7 +262,7 @@ impl PageMap {
         Ok(residency)
     }
 
-    /// Whether a resident anonymous page of the range is mapped by another process, too.
+    /// Returns whether a resident anonymous page of the range is mapped by another process, too.
     pub(crate) fn shares_any(&self, start: u64, len: u64) -> Result<bool> {
         let pages = self.residency_with_sharing(start, len)?.pages;
         Ok(pages.iter().any(|page| page & (RESIDENT | FILE | EXCLUSIVE) == RESIDENT))

@@ -27,7 +27,7 @@ pub struct Pinned {
     memory: Option<File>,
 }
 
-/// Whether a look may stop the threads of the target.
+/// Tells whether a look may stop the threads of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopping {
     /// It only reads.
@@ -164,7 +164,7 @@ fn open_pidfd(pid: Pid) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether the address space of an open `/proc/PID/mem` still exists: reading at 0 fails then, because nothing is mapped
+/// Returns whether the address space of an open `/proc/PID/mem` still exists: reading at 0 fails then, because nothing is mapped
 /// there, and is empty otherwise (`mem_rw`, fs/proc/base.c).
 fn has_address_space(memory: &File) -> bool {
     !matches!(memory.read_at(&mut [0], 0), Ok(0))

@@ -8,7 +8,7 @@ use crate::{Error, Memory, PAGE_SIZE, Residency, Result};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// What one question to the page map covers.
+/// The bytes that one question to the page map covers.
 const REGION_BYTES: u64 = 2 << 20;
 /// Pieces that are remembered: 32 MiB of page states at most.
 const MAX_REGIONS: usize = 1 << 16;
@@ -42,7 +42,7 @@ impl<'a> ResidentOnly<'a> {
         ResidentOnly { inner, regions: RefCell::default() }
     }
 
-    /// Whether every page of the range is resident.
+    /// Returns whether every page of the range is resident.
     ///
     /// # Errors
     /// The process is gone or may not be looked at.

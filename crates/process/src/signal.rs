@@ -1,4 +1,4 @@
-//! Asking a process to end, and making it; hearing when we are asked.
+//! Asks a process to end or makes it, and receives such requests to ourselves.
 
 use crate::{Error, Pid, Result};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};

@@ -34,7 +34,7 @@ pub struct Stat {
     pub children_system_ticks: u64,
     /// Threads; for a zombie 1, or 0 once it is being reaped.
     pub threads: u64,
-    /// When it started, in clock ticks since boot.
+    /// The time at which it started, in clock ticks since boot.
     pub start_ticks: u64,
     /// Resident bytes.
     pub rss_bytes: u64,
@@ -78,7 +78,7 @@ impl Stat {
         })
     }
 
-    /// Whether it has ended and only waits for its parent. A process whose first thread has ended while others go on
+    /// Returns whether it has ended and only waits for its parent. A process whose first thread has ended while others go on
     /// shows that one's state.
     #[must_use]
     pub fn is_dead(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What the kernel says of a process in `/proc/PID/status` (`Documentation/filesystems/proc.rst`, section 1.1), and its
+//! Reads `/proc/PID/status` (`Documentation/filesystems/proc.rst`, section 1.1), a process's command line and its
 //! name.
 //!
 //! **Which RSS is true**: from Linux 6.2 to 6.16 `VmRSS` is the sum of per-CPU counters read without their remainders
@@ -10,7 +10,7 @@ use crate::watch::ProcFs;
 use crate::{Error, Pid, Result};
 use unbloat_untrusted::Untrusted;
 
-/// What kind of process it is, as far as that decides what can be told about it.
+/// The kind of a process, as far as it decides what can be told about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A program in user space.
@@ -26,7 +26,7 @@ pub enum Kind {
 pub struct Status {
     /// The short name (`comm`), at most 15 bytes.
     pub name: String,
-    /// What kind of process it is.
+    /// The kind of process.
     pub kind: Kind,
     /// Its parent; 0 if that lies outside of our PID namespace.
     pub parent: Pid,

@@ -1,4 +1,4 @@
-//! Stopping all threads of a process for a moment.
+//! Stops all threads of a process for a moment.
 //!
 //! `PTRACE_SEIZE` and `PTRACE_INTERRUPT` (`ptrace(2)`): no signal is sent, system calls are restarted by the kernel, and
 //! if this tool is killed meanwhile the kernel lets the threads go on by itself.
@@ -11,7 +11,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long all threads may take to stop. One in an uninterruptible system call (a hanging network file system) does not
+/// The time that all threads may take to stop. One in an uninterruptible system call (a hanging network file system) does not
 /// stop at all; then the others must not wait for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 

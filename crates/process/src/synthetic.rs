@@ -1,4 +1,4 @@
-//! Memory that does not exist: what tests and fuzz targets give to the walkers instead of a process.
+//! Made-up memory, which tests and fuzz targets give to the walkers instead of a process.
 
 use crate::{Error, Memory, PAGE_SIZE, Pid, Residency, Result};
 use std::collections::BTreeMap;

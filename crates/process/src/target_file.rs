@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path};
 
-/// Why a mapped file was not opened.
+/// The reason why a mapped file was not opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotOpened {
     /// The mapping has no file.
@@ -92,7 +92,7 @@ fn check(located: &OwnedFd, mapping: &Mapping) -> Result<(), NotOpened> {
     if same { Ok(()) } else { Err(NotOpened::Replaced) }
 }
 
-/// Whether a file lies on the device of a mapping. On overlayfs and btrfs `stat(2)` reports another number than
+/// Returns whether a file lies on the device of a mapping. On overlayfs and btrfs `stat(2)` reports another number than
 /// `/proc/PID/maps` (`show_map_vma`, fs/proc/task_mmu.c, has the superblock's): there the inode has to do.
 fn is_same_device(located: &OwnedFd, stat: &FileStat, mapping: &Mapping) -> bool {
     (major(stat.st_dev), minor(stat.st_dev)) == mapping.device

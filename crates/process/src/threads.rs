@@ -1,4 +1,4 @@
-//! The threads of a process, and where their libc keeps its description of each.
+//! The threads of a process, and the address of libc's description of each.
 
 #![allow(unsafe_code)] // one system call that no crate wraps
 

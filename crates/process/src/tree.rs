@@ -1,4 +1,4 @@
-//! The processes that exist, and who is whose parent.
+//! The processes of the machine and their parents.
 
 use crate::{Error, Pid, Result, status};
 use std::collections::HashMap;

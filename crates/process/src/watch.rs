@@ -1,4 +1,4 @@
-//! Reading the same few files of a process again and again: kept open, into one buffer.
+//! Reads the same few files of a process again and again: kept open, into one buffer.
 //!
 //! A file of `/proc/PID` that is kept open belongs to that very process: after its end reads fail with ESRCH, also
 //! when the pid has been given to another. All paths start at a root, so that tests can make up a `/proc`.

@@ -4,8 +4,8 @@
 //   result=N errno=N ms=N registers=ok|… mask=ok|… handled=N stack=ok|bad
 //
 // usage: waits KIND [threads=N] [busy] [altstack] [heap] [restart] [helper]
-// restart: its handler is installed with SA_RESTART. helper: a second thread that nobody can borrow (it spins in short
-// sleeps) has `exec` become another program on a byte `e` of stdin, and ends on any other.
+// restart: its handler is installed with SA_RESTART. helper: a second thread, which nobody can borrow, calls
+// exec on a byte `e` of stdin, and ends on any other.
 // A child process does what ends the wait, so that the program has a single thread unless told otherwise.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -138,12 +137,14 @@ static void *churner(void *unused) {
     }
 }
 
-// Does what a byte of stdin says. It polls: a thread that waited could be borrowed.
+// Does what a byte of stdin says. It waits in a call that no thread is borrowed from.
 static void *helper(void *unused) {
     (void)unused;
     char order;
     fcntl(0, F_SETFL, O_NONBLOCK);
-    while (read(0, &order, 1) != 1) sched_yield();
+    sigset_t none;
+    sigemptyset(&none);
+    while (read(0, &order, 1) != 1) sigtimedwait(&none, 0, &(struct timespec){0, 5000000});
     if (order == 'e') execl("/bin/sh", "sh", "-c", "echo replaced", (char *)0);
     return 0;
 }

@@ -32,7 +32,7 @@ use std::ops::Range;
 /// Program headers that are believed; linkers write about a dozen.
 const MAX_PROGRAM_HEADERS: usize = 256;
 
-/// Why an ELF file could not be used.
+/// The reason why an ELF file could not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum ElfError {
     /// Not an ELF file at all.
@@ -69,7 +69,7 @@ pub struct Segment {
     pub execute: bool,
 }
 
-/// What the headers of a 64-bit little-endian ELF file say.
+/// The headers of a 64-bit little-endian ELF file.
 #[derive(Debug, Clone, Default)]
 pub struct Elf {
     /// `e_machine`, for example 62 for x86-64.
@@ -224,7 +224,7 @@ impl Elf {
         Some(c_string(&available(source, self.offset_of(address)?, max_bytes)))
     }
 
-    /// Whether the file is neither linked against libraries nor started through a dynamic linker.
+    /// Returns whether the file is neither linked against libraries nor started through a dynamic linker.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.interpreter.is_none() && self.dynamic_value(abi::DT_NEEDED).is_none()

@@ -10,7 +10,7 @@ const MAX_TABLE_BYTES: usize = 32 << 20;
 /// Bytes of a table that are in memory at once.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// Where an ELF file's bytes come from: a file, or bytes that a test has made.
+/// The source of an ELF file's bytes: a file, or bytes that a test has made.
 pub trait Source {
     /// Fills `buffer` from `offset` on, as far as the source goes; returns the bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;

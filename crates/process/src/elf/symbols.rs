@@ -1,4 +1,4 @@
-//! Finding symbols by name, in the dynamic table and in the full one if the file has kept it.
+//! Finds symbols by name, in the dynamic table and in the full one if the file has kept it.
 
 use super::source::{MAX_STREAMED_BYTES, available, blocks, half, half32, word};
 use super::{Elf, SectionHeader, Source, abi};

@@ -50,7 +50,7 @@ impl BlockingCall {
         }
     }
 
-    /// Whether the program sees `EINTR` when a tracer interrupts the call.
+    /// Returns whether the program sees `EINTR` when a tracer interrupts the call.
     pub(super) fn shows_interruption(self) -> bool {
         matches!(self, Self::EpollWait | Self::EpollPwait | Self::EpollPwait2)
     }

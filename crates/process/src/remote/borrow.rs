@@ -27,7 +27,7 @@ pub(super) struct Loaned {
     pub(super) held: Duration,
     /// From there until it was back in its system call, or left alone.
     pub(super) borrowed: Duration,
-    /// How the thread got back.
+    /// The way in which the thread got back.
     pub(super) returned: Returned,
 }
 
@@ -151,7 +151,7 @@ struct Away<'a> {
     writer: Writer,
     saved: Saved,
     injection: Injection,
-    /// Whether the thread is attended from system call to system call.
+    /// Tells whether the thread is attended from system call to system call.
     attended: bool,
 }
 

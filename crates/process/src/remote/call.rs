@@ -25,7 +25,7 @@ pub struct Call {
     pub stack_bytes: u64,
     /// Code that no borrowed thread may be inside of.
     pub forbidden: Vec<Range<u64>>,
-    /// How long the call is attended from system call to system call, where that keeps the kernel's own deadline for
+    /// The time that the call is attended from system call to system call, where that keeps the kernel's own deadline for
     /// the thread's wait. Each system call then waits twice for the scheduler. A call that takes longer goes on alone,
     /// and what is left of the wait's timeout is told from how long the thread had slept.
     pub attendance: Duration,
@@ -47,18 +47,18 @@ pub struct Borrowed {
     pub thread: Pid,
     /// The system call that it was borrowed from.
     pub wait: &'static str,
-    /// How long the thread was held still, from asking it to stop to letting it go into the call. No other thread is
+    /// The time that the thread was held still, from asking it to stop to letting it go into the call. No other thread is
     /// stopped at all.
     pub held: Duration,
     /// From letting it go into the call until it was back in its system call, or left alone.
     pub borrowed: Duration,
     /// Attempts that failed before.
     pub retries: u32,
-    /// How the thread got back.
+    /// The way in which the thread got back.
     pub returned: Returned,
 }
 
-/// How a borrowed thread got back into its system call.
+/// The way in which a borrowed thread got back into its system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returned {
     /// The call is over and the thread is back.
@@ -67,7 +67,7 @@ pub enum Returned {
     LeftAlone(LeftAlone),
 }
 
-/// Why a thread was left alone in the middle of a call. It finishes the call and returns to its work by itself.
+/// The reason why a thread was left alone in the middle of a call. It finishes the call and returns to its work by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LeftAlone {
     /// Job control stopped the process.
@@ -83,7 +83,7 @@ pub enum LeftAlone {
         .after.as_secs_f64()
     )]
     Unfinished {
-        /// How long it was waited for.
+        /// The time that it was waited for.
         after: Duration,
     },
     /// The thread cannot be followed any more.

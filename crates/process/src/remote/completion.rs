@@ -7,10 +7,10 @@ use super::refusal::Failure;
 use super::tracee::{Stop, Tracee};
 use std::time::{Duration, Instant};
 
-/// How long a call is waited for. A trim of many gigabytes takes seconds.
+/// The time that a call is waited for. A trim of many gigabytes takes seconds.
 const CALL_PATIENCE: Duration = Duration::from_secs(120);
 
-/// How the call came to its end.
+/// The end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Completion {
     /// The thread has announced it, and is stopped. It has returned from a signal frame: the kernel keeps no deadline.
@@ -31,7 +31,7 @@ pub(super) struct Waiter<'a> {
     pub(super) behind_announcement: u64,
     pub(super) injection: &'a Injection,
     pub(super) signal_return: u64,
-    /// How long the thread is attended from system call to system call, if it is.
+    /// The time that the thread is attended from system call to system call, if it is.
     pub(super) attendance: Option<Duration>,
 }
 

@@ -35,7 +35,7 @@ impl Host<'_> {
         code::number_of_call(before)
     }
 
-    /// Whether a system call instruction lies just before `pc`.
+    /// Returns whether a system call instruction lies just before `pc`.
     pub(super) fn is_behind_call(&self, pc: u64) -> bool {
         let mut before = code::CALL;
         before.fill(0);
@@ -43,7 +43,7 @@ impl Host<'_> {
         self.memory.read(at, &mut before).is_ok() && before == code::CALL
     }
 
-    /// Where libc makes the system call `rt_sigreturn`.
+    /// The address at which libc makes the system call `rt_sigreturn`.
     pub(super) fn signal_return(&self) -> u64 {
         self.gadgets.signal_returns.first().copied().unwrap_or_default()
     }
@@ -66,7 +66,7 @@ impl Host<'_> {
         if self.pid.proc(&format!("task/{tid}")).exists() { Ok(()) } else { Err(Unfit::Woke.into()) }
     }
 
-    /// What has become of a call whose thread cannot be followed any more.
+    /// The fate of a call whose thread cannot be followed any more.
     ///
     /// # Errors
     /// The process has ended or become another program, and the thread with it.

@@ -22,7 +22,7 @@ pub(super) struct Injection {
     pub(super) timespec_at: Option<u64>,
 }
 
-/// How the thread announces the end of the call.
+/// The thread's announcement of the end of the call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Announcement {
     /// The signal, which it ignores.

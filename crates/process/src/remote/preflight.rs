@@ -1,4 +1,4 @@
-//! What is asked of a whole process before any of its threads is touched.
+//! Checks a whole process before any of its threads is touched.
 
 #![allow(unsafe_code)] // two system calls that no crate wraps
 
@@ -79,7 +79,7 @@ impl Status {
     }
 }
 
-/// Whether a system call filter is the one that Unbloat itself lives under: the same number of filters in the same PID
+/// Reports whether a system call filter is the one that Unbloat itself lives under: the same number of filters in the same PID
 /// namespace, as in a container whose runtime filters all of its processes. Unbloat makes the calls in question itself,
 /// and would not be here if they killed.
 fn is_filter_of(thread: &Status, ours: &Status) -> bool {
@@ -94,7 +94,7 @@ fn namespace(path: &str) -> Option<String> {
     Some(fs::read_link(path).ok()?.to_str()?.to_owned())
 }
 
-/// Whether the process's control group is frozen, as far as Unbloat sees the control groups (`docker pause`, `cgroup.freeze`,
+/// Reports whether the process's control group is frozen, as far as Unbloat sees the control groups (`docker pause`, `cgroup.freeze`,
 /// the freezer of version 1). Its threads would take up the call when they are thawed, whenever that is.
 fn is_frozen(pid: Pid) -> bool {
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
@@ -125,14 +125,14 @@ fn is_frozen(pid: Pid) -> bool {
     })
 }
 
-/// Whether two processes have one address space (`kcmp(2)`, `KCMP_VM`). A kernel without the call: no.
+/// Reports whether two processes have one address space (`kcmp(2)`, `KCMP_VM`). A kernel without the call: no.
 fn share_memory(a: Pid, b: Pid) -> bool {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: the call reads no memory of ours.
     b.0 > 0 && unsafe { libc::syscall(libc::SYS_kcmp, a.0, b.0, KCMP_VM, 0, 0) } == 0
 }
 
-/// Whether a blocked read of a descriptor can be interrupted and taken up again without the program seeing it:
+/// Reports whether a blocked read of a descriptor can be interrupted and taken up again without the program seeing it:
 /// a pipe, an event, timer or signal descriptor, or a socket without a receive timeout (with one, the kernel answers
 /// `EINTR`; `sock_intr_errno`, `include/net/sock.h`).
 pub(super) fn reads_survive(pid: Pid, descriptor: i32) -> bool {

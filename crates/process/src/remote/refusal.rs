@@ -3,7 +3,7 @@
 use crate::{Error, Pid};
 use std::time::Duration;
 
-/// Why one thread was not borrowed.
+/// The reason why one thread was not borrowed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// Not this thread, or not now.
@@ -45,7 +45,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Why a thread cannot be borrowed now.
+/// The reason why a thread cannot be borrowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// It is no longer where `/proc` showed it.
@@ -97,7 +97,7 @@ pub enum Unfit {
     Checked(&'static str),
 }
 
-/// Why no function was called in a process.
+/// The reason why no function was called in a process.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// No thread could be borrowed in time.
@@ -106,9 +106,9 @@ pub enum Refusal {
         .waited.as_secs_f64()
     )]
     NoSafePoint {
-        /// How long it was tried.
+        /// The time that it was tried.
         waited: Duration,
-        /// What was in the way last.
+        /// The last obstacle.
         why: String,
     },
     /// The process is Unbloat.

@@ -105,7 +105,7 @@ impl Remaining {
     }
 }
 
-/// Whether an address lies where a chain was laid out.
+/// Returns whether an address lies where a chain was laid out.
 fn lies_below(address: u64, stack_pointer: u64) -> bool {
     const CHAIN_BYTES: u64 = 64 << 10;
     (stack_pointer.saturating_sub(CHAIN_BYTES)..stack_pointer).contains(&address)

@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Everything that a thread is given back.
 pub(super) struct Saved {
     pub(super) registers: Registers,
-    /// How it left its system call.
+    /// The way in which it left its system call.
     interrupted: Interrupted,
     /// Its signal mask.
     pub(super) mask: u64,
@@ -26,7 +26,7 @@ pub(super) struct Saved {
 }
 
 impl Blocked {
-    /// How the stopped thread left its system call; `None` if it is not in it any more.
+    /// The way in which the stopped thread left its system call; `None` if it is not in it any more.
     pub(super) fn still_there(&self, registers: &Registers) -> Option<Interrupted> {
         let same = registers.system_call() == self.number_now
             && registers.stack_pointer() == self.stack_pointer

@@ -40,7 +40,7 @@ pub fn call(
     }
 }
 
-/// Why no thread was borrowed in one round.
+/// The reason why no thread was borrowed in one round.
 enum NotBorrowed {
     NotNow(String),
     Refused(Refusal),

@@ -1,4 +1,4 @@
-//! Whether a blocked thread's stack can carry a call: it is the thread's own, has room, and holds no frame of a signal
+//! Checks that a blocked thread's stack can carry a call: it is the thread's own, has room, and holds no frame of a signal
 //! handler or of code that must not be interrupted.
 
 use super::refusal::Unfit;
@@ -55,7 +55,7 @@ impl Stack {
         self.words.get(usize::try_from(offset / 8).ok()?).copied()
     }
 
-    /// Whether any word of the stack lies in one of the ranges. Every function that has been called and not returned
+    /// Returns whether any word of the stack lies in one of the ranges. Every function that has been called and not returned
     /// has its return address here; a left-over of an earlier call may lie here, too, and then counts as well.
     pub(super) fn mentions(&self, ranges: &[Range<u64>]) -> bool {
         self.words.iter().any(|word| ranges.iter().any(|range| range.contains(word)))

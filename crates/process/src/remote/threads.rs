@@ -14,7 +14,7 @@ pub(super) struct Blocked {
     pub(super) number_now: i64,
     /// The call that the thread made.
     pub(super) call: SystemCall,
-    /// What is known of it.
+    /// The facts about it.
     pub(super) known: KnownWait,
     /// Its stack pointer.
     pub(super) stack_pointer: u64,
@@ -22,7 +22,7 @@ pub(super) struct Blocked {
     pub(super) program_counter: u64,
 }
 
-/// What `/proc/PID/task/TID/syscall` says of a thread that is blocked.
+/// The contents of `/proc/PID/task/TID/syscall` for a thread that is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) call: SystemCall,
@@ -52,7 +52,7 @@ pub(super) fn of(pid: Pid) -> Result<Vec<i32>> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Where a thread is blocked; `None` while it runs.
+/// The place at which a thread is blocked; `None` while it runs.
 pub(super) fn position(pid: Pid, tid: i32) -> Result<Option<Position>> {
     let text = fs::read_to_string(pid.proc(&format!("task/{tid}/syscall")))
         .map_err(|e| Error::from_io(pid, "what its threads wait for", e))?;

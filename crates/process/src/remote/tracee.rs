@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Room for the extended state: AMX needs 11 KiB.
 const XSTATE_ROOM: usize = 16 << 10;
 
-/// Why a traced thread is stopped.
+/// The reason why a traced thread is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// We interrupted it, or it stops for us after a group stop.
@@ -123,7 +123,7 @@ impl Tracee {
         self.register_set(libc::PTRACE_SETREGSET, EXTENDED_STATE, state).map(|_| ())
     }
 
-    /// Whether the thread has a shadow stack, which takes no return addresses from us.
+    /// Returns whether the thread has a shadow stack, which takes no return addresses from us.
     pub(super) fn has_shadow_stack(&self) -> bool {
         let mut pointer = [0; 8];
         self.register_set(libc::PTRACE_GETREGSET, SHADOW_STACK, &mut pointer).is_ok()

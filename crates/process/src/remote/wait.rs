@@ -27,7 +27,7 @@ pub(super) struct SystemCall {
     pub(super) arguments: [u64; 6],
 }
 
-/// How a borrowed thread gets back into its system call.
+/// The way in which a borrowed thread gets back into its system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resumption {
     /// The same call with the same arguments means the same: no timeout, an absolute one, or one that the kernel has
@@ -39,7 +39,7 @@ pub(super) enum Resumption {
     Forgotten(Timeout),
 }
 
-/// Where a system call takes its relative timeout from.
+/// The place from which a system call takes its relative timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timeout {
     /// Milliseconds, in the argument of this index.
@@ -60,7 +60,7 @@ impl Timeout {
     }
 }
 
-/// What a file descriptor must be for a blocked read of it to be taken up again with the same arguments.
+/// The condition on a file descriptor for a blocked read of it to be taken up again with the same arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsPlainFile {
     /// The descriptor in the target.
@@ -82,7 +82,7 @@ pub(super) struct KnownWait {
 const FUTEX_COMMAND: u64 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u32 as u64;
 
 impl SystemCall {
-    /// What is known of the call, if it is on the list.
+    /// The facts about the call, if it is on the list.
     pub(super) fn known(&self) -> Option<KnownWait> {
         let call = call_of(self.number)?;
         let resumption = resumption(call, &self.arguments)?;
@@ -113,7 +113,7 @@ fn call_of(number: i64) -> Option<BlockingCall> {
     })
 }
 
-/// How a call with these arguments is taken up again; `None` if it is not on the list in this form.
+/// The way to take up a call with these arguments again; `None` if it is not on the list in this form.
 fn resumption(call: BlockingCall, arguments: &[u64; 6]) -> Option<Resumption> {
     use Resumption::{Forgotten, KernelDeadline, SameCall};
     let a = arguments;
@@ -191,7 +191,7 @@ impl Interrupted {
         }
     }
 
-    /// Whether the kernel keeps a deadline for the call.
+    /// Returns whether the kernel keeps a deadline for the call.
     pub(super) fn has_kernel_deadline(self) -> bool {
         self == Interrupted::Restart(ERESTART_RESTARTBLOCK)
     }

@@ -32,7 +32,7 @@ impl Exit {
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is the child of a look.
+/// Returns whether this process is the child of a look.
 pub(super) fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }

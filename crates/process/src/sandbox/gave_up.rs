@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
-/// Why a look was given up. The target was not changed, and a later look may succeed.
+/// The reason why a look was given up. The target was not changed, and a later look may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum GaveUp {
     /// It took too long.

@@ -37,14 +37,14 @@ impl Limits {
     }
 }
 
-/// What a look may reach.
+/// The reach of a look.
 #[derive(Debug, Clone, Default)]
 pub struct Scope<'a> {
     /// The processes whose memory may be read.
     pub targets: Vec<Pid>,
     /// Descriptors that the child keeps; all others are closed.
     pub descriptors: Vec<BorrowedFd<'a>>,
-    /// Whether the look may stop the target's threads (`ptrace`).
+    /// Tells whether the look may stop the target's threads (`ptrace`).
     pub may_stop: bool,
 }
 

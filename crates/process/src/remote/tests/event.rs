@@ -67,7 +67,7 @@ fn order(target: i32, order: &[u8]) {
     }
 }
 
-/// What happens at which moments, counted from 1; in the order of the list.
+/// Events with their moments, counted from 1; in the order of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Script(pub(super) Vec<(u32, Event)>);
 
@@ -129,7 +129,7 @@ pub(super) fn at_moment() {
     happening.into_iter().for_each(|(_, event)| event.happen(target));
 }
 
-/// Whether nothing is to come any more.
+/// Returns whether nothing is to come any more.
 pub(super) fn all_have_happened() -> bool {
     TO_COME.lock().unwrap().0.is_empty()
 }

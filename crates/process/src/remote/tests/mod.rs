@@ -4,10 +4,10 @@
 
 use super::threads;
 use super::wait::SystemCall;
-use super::{Borrowed, Call, Gadgets, Host, Refusal, Returned, Safety, Unwinder, call};
+use super::{Borrowed, Call, Gadgets, Host, Refusal, Safety, Unwinder, call};
 use crate::{Image, LiveMemory, Mapping, Maps, Pid, Pinned, elf};
 use std::ops::Range;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use unbloat_test_support::{Compiler, Program, Target, c_program};
@@ -15,13 +15,12 @@ use unbloat_test_support::{Compiler, Program, Target, c_program};
 static WAITS: LazyLock<Program> = LazyLock::new(|| Program::build(Compiler::System, c_program("waits"), &[]));
 
 mod event;
+mod injector;
 mod matrix;
 mod unwind;
 
 use event::Script;
-
-/// Tells the injector whom it calls in.
-const INJECTOR: &str = "UNBLOAT_TEST_INJECTOR";
+use injector::{TOO_LATE, injected};
 
 pub(super) fn moment_passed() {
     event::at_moment();
@@ -149,7 +148,7 @@ impl Ready {
 const TO_THE_END: Duration = Duration::from_secs(100);
 const NOT_ATTENDED: Duration = Duration::ZERO;
 
-/// Whether the program's wait was over before its thread could be borrowed, as happens on a very busy machine.
+/// Returns whether the program's wait was over before its thread could be borrowed, as happens on a very busy machine.
 fn came_too_late(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::NoSafePoint { .. } | Refusal::Ended | Refusal::Process(_))
 }
@@ -169,7 +168,7 @@ fn borrowed(kind: &str, times: usize, attendance: Duration) -> Target {
     panic!("{kind}: its wait was over each time before its thread could be borrowed {times} times");
 }
 
-/// What the program says of its wait.
+/// The program's account of its wait.
 #[derive(Debug)]
 struct Outcome {
     result: i64,
@@ -271,44 +270,6 @@ fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout()
         });
     });
 }
-
-/// Runs the call in a process of its own, to which and around which things happen.
-fn injected(script: &Script, pid: i32, attendance: Duration) -> ExitStatus {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "remote::tests::the_injector", "--test-threads=1", "--quiet"])
-        .env(INJECTOR, format!("{pid} {} {}", attendance.as_secs(), LIBC.to_text()))
-        .env(event::SCRIPT, script.to_string())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .status()
-        .unwrap()
-}
-
-/// Not a test by itself: the process that [`injected`] starts.
-#[test]
-fn the_injector() {
-    let Ok(orders) = std::env::var(INJECTOR) else { return };
-    let mut words = orders.split(' ');
-    let pid = words.next().unwrap().parse().unwrap();
-    let attendance = Duration::from_secs(words.next().unwrap().parse().unwrap());
-    let ready = Ready::of(pid, &Libc::from_words(words));
-    event::begin(pid);
-    let code = match ready.call(attendance, || Safety::Safe) {
-        Ok(Borrowed { returned: Returned::Back, .. }) => DONE,
-        Ok(Borrowed { returned: Returned::LeftAlone(_), .. }) => LEFT_ALONE,
-        Err(refusal) if came_too_late(&refusal) => TOO_LATE,
-        Err(_) => REFUSED,
-    };
-    std::process::exit(code + if event::all_have_happened() { HAPPENED } else { 0 });
-}
-
-/// Exit statuses of the injector: what came of the call, and whether the script came to its end.
-const DONE: i32 = 0;
-const LEFT_ALONE: i32 = 1;
-const REFUSED: i32 = 2;
-/// It came too late to do anything.
-const TOO_LATE: i32 = 3;
-const HAPPENED: i32 = 16;
 
 /// The two things that may show when the kernel has not resumed the wait by itself; `docs/method/trim.md` says why.
 fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {

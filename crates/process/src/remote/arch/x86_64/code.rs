@@ -22,7 +22,7 @@ pub(in crate::remote) fn number_of_call(code: [u8; NUMBERED_CALL_BYTES]) -> Opti
     }
 }
 
-/// Whether code is libc's signal return.
+/// Returns whether code is libc's signal return.
 pub(in crate::remote) fn is_signal_return(code: &[u8]) -> bool {
     SIGNAL_RETURNS.iter().any(|pattern| code.starts_with(pattern))
 }

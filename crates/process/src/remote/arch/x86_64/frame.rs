@@ -46,7 +46,7 @@ pub(in crate::remote) const ALL_SIGNALS: u64 = u64::MAX;
 /// One link of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::remote) struct Step {
-    /// Where it starts: a function, or a system call instruction that is followed by a return.
+    /// Its start: a function, or a system call instruction that is followed by a return.
     pub(in crate::remote) start: u64,
     /// rdi, rsi, rdx, r10 (for a system call) or rcx (for a function), r8, r9.
     pub(in crate::remote) arguments: [u64; 6],
@@ -67,7 +67,7 @@ pub(in crate::remote) struct Data {
 pub(in crate::remote) struct Chain {
     /// Lowest address of what is written.
     pub(in crate::remote) base: u64,
-    /// What is written there.
+    /// The bytes that are written there.
     pub(in crate::remote) bytes: Vec<u8>,
     /// The stack pointer with which a signal return loads step 0.
     pub(in crate::remote) entry: u64,
@@ -75,7 +75,7 @@ pub(in crate::remote) struct Chain {
     pub(in crate::remote) first_stack: u64,
 }
 
-/// Where things will lie: known before the bytes are, since they contain addresses of each other.
+/// The places of all parts: known before the bytes are, since they contain addresses of each other.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::remote) struct Place {
     state: u64,

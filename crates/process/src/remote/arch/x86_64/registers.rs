@@ -26,12 +26,12 @@ impl Registers {
         self.0.rsp
     }
 
-    /// Where the thread's control block lies.
+    /// The address of the thread's control block.
     pub(in crate::remote) fn thread_pointer(&self) -> u64 {
         self.0.fs_base
     }
 
-    /// Whether the thread runs 64-bit code.
+    /// Returns whether the thread runs 64-bit code.
     pub(in crate::remote) fn is_native(&self) -> bool {
         self.0.cs == USER_CS
     }
@@ -102,7 +102,7 @@ impl Registers {
         })
     }
 
-    /// Whether the thread is about to make the system call `rt_sigreturn` with this stack pointer.
+    /// Returns whether the thread is about to make the system call `rt_sigreturn` with this stack pointer.
     pub(in crate::remote) fn makes_signal_return(&self, stack: u64) -> bool {
         self.system_call() == libc::SYS_rt_sigreturn && self.stack_pointer() == stack
     }

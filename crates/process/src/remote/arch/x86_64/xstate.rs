@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const MAGIC1: u32 = 0x4650_5853;
 /// `FP_XSTATE_MAGIC2`.
 const MAGIC2: u32 = 0x4650_5845;
-/// Where `sw_reserved` lies in the legacy (fxsave) area.
+/// The offset of `sw_reserved` in the legacy (fxsave) area.
 const SW_RESERVED: usize = 464;
-/// Where the XSAVE header lies: the features in use (`xstate_bv`) come first.
+/// The offset of the XSAVE header: the features in use (`xstate_bv`) come first.
 const HEADER: usize = 512;
 
 /// The form of the extended state in this machine's signal frames.
