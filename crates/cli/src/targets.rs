@@ -1,4 +1,4 @@
-//! Which processes a command is about: the arguments that all commands about running processes share.
+//! Arguments that select running processes, shared by all commands about them.
 
 use anyhow::bail;
 use regex::Regex;

@@ -1,4 +1,4 @@
-//! What the terminal at stdout can show.
+//! Capabilities of the terminal at stdout.
 
 use console::Term;
 use std::io::IsTerminal as _;

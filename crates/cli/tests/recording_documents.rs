@@ -1,4 +1,4 @@
-//! What `show`, `growth`, `plot` and `import` say of recordings; their JSON against the schemas.
+//! Documents that `show`, `growth`, `plot` and `import` make of recordings, held against their schemas.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, with the next step.
+//! Errors of recording, each with the next step.
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! What a process's memory is made of at a moment, by category, and the counters that come with it.
+//! The composition of a process's memory at a moment, by category, with its counters.
 
 use crate::ProcessId;
 

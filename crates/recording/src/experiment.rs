@@ -1,4 +1,4 @@
-//! What experiments and load drivers produce: variants, runs, load steps, latencies and other figures.
+//! Output of experiments and load drivers: variants, runs, load steps, latencies and other figures.
 
 use crate::{RunId, StepId, VariantId};
 

@@ -1,4 +1,4 @@
-//! What a file says about itself: what made it, when it began, who writes it, and how it ended.
+//! A recording's header: its tool, beginning, writer and end.
 
 /// The command that made a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

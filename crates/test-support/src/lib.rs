@@ -2,6 +2,14 @@
 //! happens to the test.
 //!
 //! A [`Target`] owns its process: dropping it kills and reaps that process and nothing else.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `compile` | programs built from C |
+//! | `directory` | a directory that targets see, too |
+//! | `root` | the root file system of the targets: this machine's, or another Debian's |
+//! | `ruby` | the Ruby under test |
+//! | `target` | a running process |
 
 mod compile;
 mod directory;

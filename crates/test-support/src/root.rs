@@ -1,4 +1,4 @@
-//! Where the targets of the tests live: on this machine, or in another root file system with another glibc and Ruby.
+//! The root of the tests' targets: this machine, or another root file system with another glibc and Ruby.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What cannot be inspected, or not in full: each says what it is and what can still be told.
+//! Processes that cannot be inspected in full: each report says why and tells the rest.
 
 use crate::{BINARY, bytes, document, script, stderr, stdout, unbloat};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What the tests of `unbloat record` share: a directory with a recording in it, and processes that end with the test.
+//! Shared by the tests of `unbloat record`: a directory with a recording in it, and processes that end with the test.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! What is left alone, and what is said then. Nothing is done to any of these processes.
+//! Processes that a trim leaves alone, and the reason it gives. Nothing is done to any of them.
 
 use super::{assert_outcome, trim, unbloat};
 use serde_json::Value;
