@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Whoever wants to know where blocks and bytes lie: the heap map, and the matching of blocks to their Ruby owners.
 pub trait Observer {
-    /// Whether anything is to be done with what it is told. A walk that need not tell is faster.
+    /// Tells whether anything is to be done with what it is told. A walk that need not tell is faster.
     fn is_listening(&self) -> bool {
         true
     }

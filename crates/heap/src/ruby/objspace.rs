@@ -64,7 +64,7 @@ fn first_pool(pages: &HeapPages, layout: &ObjspaceLayout) -> Option<u64> {
     found.all(|other| other == Some(pool)).then_some(pool)
 }
 
-/// Whether each pool's `total_pages` and `total_slots`, in eden and in the tomb, are what the scan found.
+/// Tells whether each pool's `total_pages` and `total_slots`, in eden and in the tomb, are what the scan found.
 fn counters_agree(bytes: &[u8], pages: &HeapPages, layout: &ObjspaceLayout, pools: u64) -> bool {
     let agree = |at: Option<usize>, pool: u64, tomb: bool| {
         let Some(at) = at else { return true };

@@ -78,7 +78,7 @@ pub fn follow_all(
 }
 
 impl Glibc {
-    /// Whether links are mangled: since 2.32.
+    /// Tells whether links are mangled: since 2.32.
     #[must_use]
     pub fn mangles_links(&self) -> bool {
         let minor =

@@ -170,7 +170,7 @@ impl Data {
         (first..=last).step_by(8).filter_map(|at| Some((at, self.word(at)?)))
     }
 
-    /// Whether a word at `at` that will point to `target` makes `target` the main arena.
+    /// Tells whether a word at `at` that will point to `target` makes `target` the main arena.
     fn main_arena(&self, at: u64, target: u64) -> Option<(u64, Layout)> {
         let layout = Layout::with_next_at(at.checked_sub(target)?)?;
         let before = self.slice(target, layout.next())?;

@@ -51,7 +51,7 @@ impl ArenaLocks {
         Ok(())
     }
 
-    /// Whether a thread that is stopped now is outside of malloc.
+    /// Tells whether a thread that is stopped now is outside of malloc.
     pub fn verdict(&mut self, memory: &LiveMemory) -> Safety {
         let start = Instant::now();
         let next = self.glibc.main_arena + self.glibc.layout.next();

@@ -49,7 +49,7 @@ pub struct MarksCursor<'a> {
 }
 
 impl MarksCursor<'_> {
-    /// Whether `address` is marked. Addresses must be asked for in ascending order.
+    /// Tells whether `address` is marked. Addresses must be asked for in ascending order.
     pub fn has(&mut self, address: u64) -> bool {
         while let Some((&first, rest)) = self.rest.split_first() {
             if first > address {

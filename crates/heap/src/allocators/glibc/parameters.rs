@@ -50,7 +50,7 @@ pub struct ParameterValues {
 }
 
 impl Parameters {
-    /// Whether the data at `address` is a freshly initialized `mp_`.
+    /// Tells whether the data at `address` is a freshly initialized `mp_`.
     pub(super) fn recognize(address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Self> {
         let at = |offset: u64| word(address.checked_add(offset)?);
         let fits = at(0)? == DEFAULT_THRESHOLD

@@ -112,7 +112,7 @@ impl LiveSpan {
             .then_some(frontier)
     }
 
-    /// Whether nothing can be added to it any more.
+    /// Tells whether nothing can be added to it any more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.end == End::Fixed

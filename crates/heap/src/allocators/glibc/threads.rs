@@ -168,7 +168,7 @@ fn words_at(memory: &dyn Memory, heads: &[u64], place: Option<i64>) -> Result<Ve
     Ok(bytes.chunks_exact(8).zip(readable).map(word).collect())
 }
 
-/// Whether an address can be a cache's structure: the user memory of a chunk of its size.
+/// Tells whether an address can be a cache's structure: the user memory of a chunk of its size.
 pub(super) fn may_be_cache(memory: &dyn Memory, address: u64) -> Option<CacheLayout> {
     let plausible = address.is_multiple_of(ALIGNMENT) && address > PAGE_SIZE;
     let head = plausible.then(|| memory.word(address - WORD).ok()).flatten()?;

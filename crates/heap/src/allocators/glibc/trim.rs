@@ -82,13 +82,13 @@ pub struct FreeRun {
 }
 
 impl FreeRun {
-    /// Whether something may be open.
+    /// Tells whether something may be open.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// Whether the chunk at `start` continues the run.
+    /// Tells whether the chunk at `start` continues the run.
     #[must_use]
     pub fn continues_at(&self, start: u64) -> bool {
         self.active && self.end == start

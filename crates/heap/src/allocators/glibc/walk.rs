@@ -148,7 +148,7 @@ fn check(window: &Window<'_>, from: u64, ends: Frontier) -> Option<Break> {
     }
 }
 
-/// Whether the top starts at `at`: by the arena's pointer, or because it reaches the very end, as nothing else does. The
+/// Tells whether the top starts at `at`: by the arena's pointer, or because it reaches the very end, as nothing else does. The
 /// pointer may have moved between its reading and the window's.
 fn is_top(window: &Window<'_>, at: u64, ends: Frontier) -> bool {
     let reaches_end =
@@ -156,7 +156,7 @@ fn is_top(window: &Window<'_>, at: u64, ends: Frontier) -> bool {
     ends.top.is_some_and(|top| top == at || reaches_end())
 }
 
-/// Whether chunks follow each other from `at` on.
+/// Tells whether chunks follow each other from `at` on.
 fn convincing(window: &Window<'_>, at: u64, ends: Frontier) -> bool {
     let mut place = at;
     for step in 0..CONVINCING_CHAIN {
