@@ -71,6 +71,7 @@ fn fitting(lines: &[String], columns: usize, rows: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn lines(texts: &[&str]) -> Vec<String> {

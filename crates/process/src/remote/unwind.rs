@@ -70,7 +70,7 @@ impl Unwinder {
         let begun = Instant::now();
         while calls.len() < MAX_FRAMES && begun.elapsed() < MAX_TIME {
             match frame.caller(self, stack)? {
-                Caller::Frame(caller) => frame = caller,
+                Caller::Frame(caller) => frame = *caller,
                 Caller::None => return Some(calls),
             }
             calls.push(frame.pc);
@@ -130,7 +130,7 @@ struct Frame {
 
 /// The frame that called another.
 enum Caller {
-    Frame(Frame),
+    Frame(Box<Frame>),
     /// None: the callee is the thread's first function.
     None,
 }
@@ -168,6 +168,7 @@ impl Frame {
             };
         }
         registers[dwarf::STACK_POINTER] = Some(cfa);
-        Some(Caller::Frame(Frame { pc, within: pc.wrapping_sub(1), stack_pointer: cfa, registers }))
+        let caller = Frame { pc, within: pc.wrapping_sub(1), stack_pointer: cfa, registers };
+        Some(Caller::Frame(Box::new(caller)))
     }
 }
