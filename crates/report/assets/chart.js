@@ -68,13 +68,13 @@ unbloat.axis = (() => {
 })();
 
 (() => {
-  const { make, tip, axis } = unbloat;
+  const { fill, make, tip, axis } = unbloat;
   const LEFT = 76, RIGHT = 16, GAP = 40, TITLE = 28, AXIS = 28;
   const LETTER = 6.9; // width of a letter, on the wide side
   const ROWS = 14; // values that a tip lists for a panel
   const DRAG = 6; // pixels that make a range, not a click
 
-  const svg = (name, attributes, ...children) => make(name, { svg: true, ...attributes }, ...children);
+  const svg = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), ...rest);
 
   /** Index of the last value at or before x, -1 if there is none. */
   const before = (xs, x) => {

@@ -3,14 +3,13 @@
 const unbloat = (() => {
   const root = document.documentElement;
 
-  /** An element, or with `svg` one of a drawing. Undefined attributes are left out. */
-  const make = (name, attributes = {}, ...children) => {
-    const { svg, ...rest } = attributes;
-    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
-    for (const [key, value] of Object.entries(rest)) if (value !== undefined) made.setAttribute(key, value);
-    made.append(...children);
-    return made;
+  /** Gives an element attributes, less those that are undefined, and children. */
+  const fill = (element, attributes = {}, ...children) => {
+    for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
   };
+  const make = (name, ...rest) => fill(document.createElement(name), ...rest);
 
   // --- light and dark -----------------------------------------------------------------------------------------------
   // The style sheet follows the system until somebody chooses: then `data-theme` on the root does.
@@ -91,5 +90,5 @@ const unbloat = (() => {
     });
   }
 
-  return { make, color, onTheme, tip };
+  return { fill, make, color, onTheme, tip };
 })();
