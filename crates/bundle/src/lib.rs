@@ -1,7 +1,7 @@
 //! The libraries that the `unbloat` binary carries inside, and putting them where a process can load them.
 //!
-//! [`cache`] unpacks them into the per-user cache, under a directory that is named by their contents, and verifies what
-//! it finds there; [`install`] writes them into a directory of the user's choice.
+//! [`mod@cache`] unpacks them into the per-user cache, under a directory that is named by their contents, and verifies what
+//! it finds there; [`mod@install`] writes them into a directory of the user's choice.
 //!
 //! | module | concept |
 //! |---|---|

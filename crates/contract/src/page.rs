@@ -59,7 +59,7 @@ pub enum Word {
     TrimMaxNs = 8,
     /// Minor page faults soon after pages were given back, at most as many as those: memory that was needed again.
     Refaults = 9,
-    /// Reason for the last decision of the policy; see [`Reason`].
+    /// Reason for the last decision of the policy; see [`crate::Reason`].
     LastReason = 10,
     /// `CLOCK_MONOTONIC` nanoseconds at the end of the last trim; 0 before the first.
     LastTrimAtNs = 11,

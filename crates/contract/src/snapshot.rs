@@ -100,7 +100,7 @@ impl Snapshot {
         }
     }
 
-    /// Number of trims in each bucket of [`TRIM_BUCKET_BOUNDS_NS`] and beyond.
+    /// Number of trims in each bucket of [`crate::TRIM_BUCKET_BOUNDS_NS`] and beyond.
     pub fn trim_histogram(&self) -> [u64; TRIM_BUCKETS] {
         let mut buckets = [0; TRIM_BUCKETS];
         let words = self.words.iter().skip(Word::TrimHistogram as usize);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`allocators`] | the allocators, a folder each: recognizing them, walking their heaps, giving memory back |
 //! | [`ruby`] | the CRuby heap: pages, slots, and who owns which malloc memory |
-//! | [`inspect`] | one look at one process |
+//! | [`mod@inspect`] | one look at one process |
 //! | [`together`] | several processes in one look |
 //! | `proportional` | censuses by proportional bytes, which can be added up |
 //! | [`sharing`] | the memory that a worker still shares with its parent |

@@ -8,7 +8,7 @@
 //! | [`inspect`] | a look at processes: text, JSON, a page with a heap map |
 //! | [`trim`], [`status`] | what trims returned; what the runtime does |
 //! | [`recording`] | memory over time: summary, live view, charts, CSV, growth |
-//! | [`bench`] | what a load measured |
+//! | [`mod@bench`] | what a load measured |
 //! | [`compare`] | an experiment: the answer and its evidence |
 //! | [`chart`] | panels over a common axis, as SVG, PNG or an interactive page |
 //! | `drawing` | the SVG kit: elements, scales, axes |

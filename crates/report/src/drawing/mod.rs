@@ -1,6 +1,6 @@
 //! The SVG kit behind every chart, on pages and in files.
 //!
-//! A drawing needs no script and no font. Colors are classes of the [palette](crate::palette), shapes classes of
+//! A drawing needs no script and no font. Colors are classes of the [`crate::palette`], shapes classes of
 //! `assets/drawing.css`.
 
 mod axis;
