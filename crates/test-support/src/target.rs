@@ -79,6 +79,23 @@ impl Target {
         }
     }
 
+    /// The next line of its output, or how it ended without one.
+    ///
+    /// # Errors
+    /// It has ended.
+    ///
+    /// # Panics
+    /// Its status cannot be had.
+    pub fn line_or_end(&mut self) -> Result<String, std::process::ExitStatus> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line) {
+            Ok(read) if read > 0 => Ok(line.trim_end().to_owned()),
+            _ => {
+                Err(self.child.wait().unwrap_or_else(|e| panic!("cannot wait for {}: {e}", self.child.id())))
+            }
+        }
+    }
+
     /// Ends it without waiting for the test to end.
     pub fn kill(&mut self) {
         // Both fail only when it has ended already.

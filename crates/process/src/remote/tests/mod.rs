@@ -177,7 +177,10 @@ struct Outcome {
 }
 
 fn outcome(target: &mut Target) -> Outcome {
-    let line = target.line();
+    outcome_of(&target.line())
+}
+
+fn outcome_of(line: &str) -> Outcome {
     let mut result = 0;
     let mut milliseconds = 0;
     let mut rest = Vec::new();

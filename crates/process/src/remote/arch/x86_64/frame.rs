@@ -10,12 +10,15 @@
 //!   red zone, 128 bytes│ (System V ABI: a leaf function may keep data there)
 //!   extended state     │ 64-byte aligned
 //!   data               │ strings and timeouts
-//!   entry frame        │ loads step 0 with every signal blocked
 //!   frame n            │ restores the thread
 //!   …                  │ each behind the return address of the step before it
 //!   frame 1            │
-//!   return address     ┘ ← rsp of step 0; its own stack lies below
+//!   return address     │ ← rsp of step 0; its own stack lies below, over the entry frame
+//!   entry frame        ┘ ← rsp of the thread as it is sent into the chain; loads step 0 with every signal blocked
 //! ```
+//!
+//! The entry frame is the lowest part: a signal that arrives before the entry has blocked it puts its own frame right below
+//! the stack pointer, where nothing of the chain may lie.
 //!
 //! Layout: `struct ucontext` and `struct sigcontext_64`, `arch/x86/include/uapi/asm/ucontext.h` and `sigcontext.h`;
 //! read by `rt_sigreturn` and `restore_sigcontext`, `arch/x86/kernel/signal_64.c`.
@@ -80,8 +83,8 @@ pub(in crate::remote) struct Chain {
 pub(in crate::remote) struct Place {
     state: u64,
     data: u64,
+    links: u64,
     entry: u64,
-    base: u64,
     end: u64,
 }
 
@@ -106,14 +109,14 @@ impl Place {
         let end = rsp.checked_sub(RED_ZONE)?;
         let state = end.checked_sub(state_bytes as u64)? & !63;
         let data = state.checked_sub(Data::ROOM)?;
-        let entry = data.checked_sub(UCONTEXT as u64)? & !63;
-        let base = entry.checked_sub(LINK * steps as u64)?;
-        Some(Place { state, data, entry, base, end })
+        let links = data.checked_sub(LINK * steps as u64)? & !63;
+        let entry = links.checked_sub(UCONTEXT as u64)? & !63;
+        Some(Place { state, data, links, entry, end })
     }
 
     /// Lowest address of what will be written.
     pub(in crate::remote) fn base(self) -> u64 {
-        self.base
+        self.entry
     }
 
     /// The address of data at an offset.
@@ -123,7 +126,7 @@ impl Place {
 
     /// The return address slot of step `index`, which is its stack pointer. 8 above a multiple of 16, as after a call.
     fn stack_of(self, index: usize) -> u64 {
-        self.base + LINK * index as u64 + 8
+        self.links + LINK * index as u64 + 8
     }
 }
 
@@ -140,9 +143,9 @@ impl Chain {
         state: &[u8],
         signal_return: u64,
     ) -> Self {
-        let mut bytes = vec![0; (place.end - place.base) as usize];
+        let mut bytes = vec![0; (place.end - place.base()) as usize];
         let mut put = |at: u64, part: &[u8]| {
-            let from = (at - place.base) as usize;
+            let from = (at - place.base()) as usize;
             bytes[from..from + part.len()].copy_from_slice(part);
         };
         put(place.state, state);
@@ -157,7 +160,7 @@ impl Chain {
         if let Some(before_last) = steps.len().checked_sub(1) {
             put(place.stack_of(before_last) + 8, &ucontext(last, mask, place.state));
         }
-        Chain { base: place.base, bytes, entry: place.entry, first_stack: place.stack_of(0) }
+        Chain { base: place.base(), bytes, entry: place.entry, first_stack: place.stack_of(0) }
     }
 }
 
@@ -250,11 +253,12 @@ mod tests {
             let place = Place::below(rsp, 2700, 3).unwrap();
             assert!(place.state.is_multiple_of(64) && place.state + 2700 <= rsp - RED_ZONE);
             assert!(place.data + Data::ROOM <= place.state);
-            assert!(place.entry + UCONTEXT as u64 <= place.data);
+            assert_eq!(place.base(), place.entry, "a signal's frame may go below the entry");
+            assert!(place.entry + UCONTEXT as u64 <= place.stack_of(0));
             for index in 0..3 {
                 assert_eq!(place.stack_of(index) % 16, 8);
                 let end = place.stack_of(index) + 8 + UCONTEXT as u64;
-                assert!(end <= if index == 2 { place.entry } else { place.stack_of(index + 1) });
+                assert!(end <= if index == 2 { place.data } else { place.stack_of(index + 1) });
             }
         }
         assert!(Place::below(100, 2700, 3).is_none());
