@@ -106,3 +106,41 @@ fn version_after(image: &Image, label: &str) -> Option<String> {
     let version: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     Some(version).filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Every list of strings below a document that names glibc.
+    fn lists(document: &serde_json::Value, into: &mut Vec<Vec<String>>) {
+        if let Some(items) = document.as_array() {
+            let names: Vec<String> =
+                items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect();
+            into.extend(Some(names).filter(|names| names.iter().any(|name| name == "glibc")));
+        }
+        let below = document.as_array().into_iter().flatten();
+        below
+            .chain(document.as_object().into_iter().flat_map(|fields| fields.values()))
+            .for_each(|d| lists(d, into));
+    }
+
+    #[test]
+    fn the_schemas_name_every_allocator() {
+        let mut names: Vec<&str> = DESCRIPTORS.iter().map(|descriptor| descriptor.kind.name()).collect();
+        names.push(AllocatorKind::Unknown.name());
+        names.sort_unstable();
+        for schema in [
+            include_str!("../../../../docs/reference/inspect.schema.json"),
+            include_str!("../../../../docs/reference/trim.schema.json"),
+        ] {
+            let mut found = Vec::new();
+            lists(&serde_json::from_str(schema).unwrap(), &mut found);
+            assert!(!found.is_empty());
+            for mut list in found {
+                list.sort_unstable();
+                assert_eq!(list, names);
+            }
+        }
+    }
+}

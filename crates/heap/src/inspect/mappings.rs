@@ -234,13 +234,10 @@ fn anonymous_category(mapping: &Mapping, unwalked: Option<AllocatorKind>) -> Cat
         Backing::Named(name) if name.contains("yjit") || name.contains("zjit") => Category::JitCode,
         _ if mapping.shared => Category::SharedMemory,
         _ if mapping.execute => Category::JitCode,
-        _ => match unwalked {
-            Some(AllocatorKind::Jemalloc | AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc) => {
-                Category::AllocatorOther
-            }
-            Some(AllocatorKind::Glibc | AllocatorKind::Musl | AllocatorKind::Unknown) | None => {
-                Category::OtherAnonymous
-            }
+        // A libc's own malloc shares anonymous memory with the rest of the program.
+        _ => match unwalked.and_then(AllocatorKind::descriptor) {
+            Some(descriptor) if !descriptor.in_libc => Category::AllocatorOther,
+            Some(_) | None => Category::OtherAnonymous,
         },
     }
 }

@@ -14,7 +14,7 @@ mod tree;
 
 pub use tree::of_tree;
 
-use crate::allocators::jemalloc;
+use crate::allocators::{Release, jemalloc};
 use crate::iec::Iec;
 use crate::model::{Action, AllocatorKind, Arena, Category, Finding, ProcessReport, RubyHeap, Server};
 
@@ -254,13 +254,14 @@ fn other_allocator(report: &ProcessReport) -> Option<Weighed> {
     let allocator = report.allocator.as_ref()?;
     let bytes = report.census.bytes(Category::AllocatorOther);
     (allocator.kind != AllocatorKind::Glibc && worth(report, bytes)).then(|| {
-        let name = allocator.kind.name();
-        let (text, actions) = match allocator.kind {
-            AllocatorKind::Jemalloc | AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc => (
-                format!("{name} holds {}. What it has free inside can be asked back.", Iec(bytes)),
+        let holds = format!("{} holds {}.", allocator.kind.name(), Iec(bytes));
+        let (text, actions) = match allocator.kind.descriptor().map(|descriptor| &descriptor.release) {
+            Some(Release::Call(_)) => (
+                format!("{holds} What it has free inside can be asked back."),
                 vec![Action::Trim(report.pid)],
             ),
-            _ => (format!("An allocator that is not known holds {}.", Iec(bytes)), vec![]),
+            Some(Release::Never(_)) => (holds, vec![]),
+            None => (format!("An allocator that is not known holds {}.", Iec(bytes)), vec![]),
         };
         Weighed { bytes, finding: finding("allocator-not-walked", text, actions, None) }
     })

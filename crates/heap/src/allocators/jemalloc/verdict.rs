@@ -10,14 +10,11 @@ const DEFAULT_DECAY_MS: i64 = 10_000;
 #[must_use]
 pub fn findings(report: &ProcessReport) -> Vec<Finding> {
     let Some(allocator) = &report.allocator else { return Vec::new() };
-    match (allocator.kind, allocator.jemalloc_settings()) {
-        (AllocatorKind::Jemalloc, Some(settings)) => {
-            set_up(report, allocator, settings).into_iter().collect()
-        }
-        (AllocatorKind::Jemalloc, None) => Vec::new(),
-        (AllocatorKind::Glibc | AllocatorKind::Musl, _) => not_loaded(allocator).into_iter().collect(),
-        (AllocatorKind::Mimalloc | AllocatorKind::Tcmalloc | AllocatorKind::Unknown, _) => Vec::new(),
+    if let Some(settings) = allocator.jemalloc_settings() {
+        return set_up(report, allocator, settings).into_iter().collect();
     }
+    let libc_serves = allocator.kind.descriptor().is_some_and(|descriptor| descriptor.in_libc);
+    not_loaded(allocator).filter(|_| libc_serves).into_iter().collect()
 }
 
 fn set_up(report: &ProcessReport, allocator: &Allocator, settings: &JemallocSettings) -> Option<Finding> {
