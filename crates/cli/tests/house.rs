@@ -48,7 +48,7 @@ impl Crate {
     }
 }
 
-/// Whether a row of a module table names a module, also as a link that says what it is (``mod@file``).
+/// True if a row of a module table names a module, also as a link with its kind (``mod@file``).
 fn names(row: &str, module: &str) -> bool {
     [format!("`{module}`"), format!("`mod@{module}`")].iter().any(|name| row.contains(name))
 }

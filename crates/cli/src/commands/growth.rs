@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if args.check && findings.leak_suspected() { Exit::No } else { Exit::Done })
 }
 
-/// What a category of the census counts as.
+/// The sum that a category of the census counts towards.
 fn holding(category: &str) -> Holding {
     match Segment::named(category) {
         segment if segment.is_live() => Holding::Live,

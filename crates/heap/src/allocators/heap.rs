@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
-/// What a walker is given.
+/// Input of a walker.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
     /// The process.
@@ -24,7 +24,7 @@ pub struct Look<'a> {
 /// A check to be made once everything else has been read, because it may take time.
 pub type Recheck = Box<dyn FnOnce(&dyn Memory, &Maps) -> Result<Vec<Note>>>;
 
-/// What a walk has established.
+/// Result of a walk.
 #[derive(Default)]
 pub struct Walked {
     /// The heap was read: what it does not hold is 0 and not unknown.
@@ -41,7 +41,7 @@ pub struct Walked {
     pub bins: Vec<Bin>,
     /// The settings in force.
     pub settings: Option<Settings>,
-    /// What could not be told.
+    /// Gaps of the result, as notes.
     pub notes: Vec<Note>,
     /// How long the process was stopped.
     pub stopped: Duration,

@@ -28,7 +28,7 @@ pub struct LiveAllocator {
     pub allocator: Allocator,
     /// glibc's malloc.
     pub glibc: Option<Glibc>,
-    /// What could not be told.
+    /// Gaps of the result, as notes.
     pub notes: Vec<Note>,
 }
 

@@ -44,7 +44,7 @@ pub struct Survey {
     pub runs: Vec<Range<u64>>,
     /// How long the target was stopped.
     pub stopped: Duration,
-    /// What could not be told.
+    /// Gaps of the result, as notes.
     pub notes: Vec<Note>,
 }
 
