@@ -1,25 +1,67 @@
 //! Verifies each variant against its live processes, not its configuration.
 
 use crate::server::RUN_VARIABLE;
+use std::time::Duration;
 use unbloat_policy::{Claim, Evidence};
 use unbloat_process::tree::Tree;
-use unbloat_process::{Pid, environment};
+use unbloat_process::{Error, Pid, environment};
+
+/// How often a tree is looked at that becomes another program meanwhile, and the time between two looks.
+const LOOKS: usize = 3;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Checks every claim on every process of the tree below `root` that runs the same program as `root`. Returns the proofs, in
-/// words.
+/// words. A server that has just said that it is ready may become another program (exec) at that moment: only then is it looked
+/// at again.
 ///
 /// # Errors
 /// The first claim that does not hold, in words.
 pub fn prove(root: Pid, claims: &[Claim]) -> Result<Vec<String>, String> {
+    for _ in 1..LOOKS {
+        match prove_once(root, claims) {
+            Err(Unproved::Replaced(_)) => std::thread::sleep(LOOK_AGAIN),
+            seen => return seen.map_err(|why| why.to_string()),
+        }
+    }
+    prove_once(root, claims).map_err(|why| why.to_string())
+}
+
+/// The reason for which a variant is not proved.
+#[derive(Debug, thiserror::Error)]
+enum Unproved {
+    /// A claim does not hold, or a process cannot be looked at.
+    #[error("{0}")]
+    Refuted(String),
+    /// A process became another program meanwhile.
+    #[error("{0}")]
+    Replaced(Error),
+}
+
+impl From<Error> for Unproved {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Replaced { .. } => Unproved::Replaced(error),
+            error => Unproved::Refuted(error.to_string()),
+        }
+    }
+}
+
+impl From<String> for Unproved {
+    fn from(why: String) -> Self {
+        Unproved::Refuted(why)
+    }
+}
+
+fn prove_once(root: Pid, claims: &[Claim]) -> Result<Vec<String>, Unproved> {
     let program = |pid: Pid| std::fs::read_link(pid.proc("exe")).ok();
     let wanted = program(root).ok_or_else(|| format!("process {root} cannot be looked at"))?;
-    let tree = Tree::read().map_err(|e| e.to_string())?;
+    let tree = Tree::read()?;
     let servers: Vec<Pid> =
         tree.below(root).into_iter().filter(|&pid| program(pid).as_ref() == Some(&wanted)).collect();
     let plural = if servers.len() == 1 { "" } else { "es" };
     let mut proofs = vec![format!("{} process{plural} of {}", servers.len(), wanted.display())];
     for pid in servers {
-        let process = evidence(pid).map_err(|e| e.to_string())?;
+        let process = evidence(pid)?;
         for claim in claims {
             let proof = process.check(claim).map_err(|problem| format!("process {pid}: {problem}"))?;
             if pid == root {

@@ -109,7 +109,7 @@ impl ServerExecutor<'_> {
         };
         // So that a missing library costs seconds; all claims are proved after the load, when all processes are there.
         let early: Vec<Claim> = variant.claims().into_iter().filter(Claim::holds_at_once).collect();
-        if let Err(why) = prove(server.root(), &early) {
+        if let Err(why) = proof::prove(server.root(), &early) {
             server.stop();
             return Ok(Err(Exclusion::NotAsClaimed(why)));
         }
@@ -180,7 +180,7 @@ impl ServerExecutor<'_> {
         let sums = [(Metric::Bloat, census.bloat_bytes), (Metric::Floor, census.floor_bytes)];
         let known = sums.into_iter().filter_map(|(metric, bytes)| Some((metric, bytes? as f64)));
         observed.metrics.extend(known.filter(|(_, bytes)| *bytes > 0.0));
-        let proven = prove(server.root(), &order.variant.claims());
+        let proven = proof::prove(server.root(), &order.variant.claims());
         self.idle(server)?;
         if let Err(error) = server.check() {
             return Ok(Some(Exclusion::Died(error.to_string())));
@@ -237,22 +237,6 @@ impl ServerExecutor<'_> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
     }
 }
-
-/// Proves a variant. A server that has just said that it is ready may become another program (exec) at that moment: it is then
-/// looked at again.
-fn prove(root: Pid, claims: &[Claim]) -> Result<Vec<String>, String> {
-    let again = (0..2).find_map(|_| {
-        let proven = proof::prove(root, claims).ok();
-        if proven.is_none() {
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        proven
-    });
-    again.map_or_else(|| proof::prove(root, claims), Ok)
-}
-
-/// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why a run without a whole load does not count.
 fn excluded(error: DriverError) -> Exclusion {
