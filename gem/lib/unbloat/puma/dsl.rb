@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+require "puma/configuration"
+
+module Unbloat
+  module Puma
+    # What `plugin :unbloat` adds to the language of `config/puma.rb`.
+    module DSL
+      # Settings of the plugin; all may be left out.
+      #
+      # @param settings [Hash] see {Options}
+      # @raise [ConfigurationError] naming file and line, for a setting that makes no sense
+      def unbloat(**settings)
+        place = caller_locations(1, 1).first
+        options = Options.new(place: "#{place.path}:#{place.lineno}", **settings)
+        @options[:unbloat] = options
+        # A pruned Bundler knows the gems that are named to it.
+        @options[:extra_runtime_dependencies] = Array(@options[:extra_runtime_dependencies]) | ["unbloat"]
+        return unless options.limit
+
+        hook = respond_to?(:before_worker_boot) ? :before_worker_boot : :on_worker_boot
+        public_send(hook) { |index| Worker.start(index, options) }
+      end
+    end
+  end
+end
+
+Puma::DSL.include(Unbloat::Puma::DSL)

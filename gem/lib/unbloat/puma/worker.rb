@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+module Unbloat
+  module Puma
+    # The limit in a worker of a cluster, or in a Puma without workers.
+    module Worker
+      class << self
+        # Called by Puma as a worker boots.
+        #
+        # @param index [Integer]
+        # @param options [Options]
+        def start(index, options)
+          wishes = Master.wishes or return
+          wish = ->(name) { ->(pss) { wishes.write("#{name} #{Process.pid} #{pss}\n") } }
+          ask = { replace: wish.call(:replace) }
+          # The mold of a refork keeps what it has.
+          ask[:refork] = wish.call(:refork) if options.refork && index.to_i.positive?
+          keep(options, ask, ->(line) { $stdout.puts(line) })
+        rescue StandardError => e
+          warn "unbloat: no limit in worker #{index}: #{e.message}"
+        end
+
+        # A Puma without workers: nobody could replace it, so it only gives memory back.
+        #
+        # @param options [Options]
+        # @param log [#call]
+        def alone(options, log)
+          keep(options, {}, log)&.thread_variable_set(:fork_safe, true)
+        end
+
+        # @return [Boolean] true if no thread of the worker's server is inside of a request and none waits
+        def idle?
+          @server = ObjectSpace.each_object(::Puma::Server).first if @server.nil? || @owner != Process.pid
+          @owner = Process.pid
+          return false unless @server
+
+          stats = @server.stats
+          stats[:backlog].to_i.zero? && stats[:pool_capacity] == stats[:max_threads]
+        end
+
+        private
+
+        def keep(options, ask, log)
+          Keeper.new(limit: options.limit, every: options.look_every, pressure: options.pressure, idle: method(:idle?), ask: ask, log: log).start
+        end
+      end
+    end
+  end
+end
