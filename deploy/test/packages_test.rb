@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+require_relative "helper"
+
+# Each package, installed as a user would.
+class PackagesTest < Minitest::Test
+  include Scratch
+
+  # A Ruby started lean says what serves its malloc.
+  LEAN = "unbloat run -- ruby -e 'puts Unbloat.status[:allocator]'"
+
+  def test_checksums_are_right
+    listed = File.readlines(File.join(PACKAGES, "SHA256SUMS")).to_h { |line| line.split.reverse }
+    assert_equal (Dir.children(PACKAGES) - ["SHA256SUMS"]).sort, listed.keys.sort
+    listed.each { |name, sum| assert_equal Digest::SHA256.file(File.join(PACKAGES, name)).hexdigest, sum, name }
+  end
+
+  SUITES.each do |suite|
+    define_method("test_the_tarball_on_#{suite}") do
+      output = in_scratch(suite, <<~SH)
+        cd /tmp && tar xf /packages/#{package('*.tar.gz')} && ./unbloat-*/install.sh && #{LEAN}
+        unbloat version --json
+        ./unbloat-*/install.sh --uninstall && ! test -e /usr/local/bin/unbloat
+      SH
+      assert_match(/^installed unbloat #{version} in/, output)
+      assert_match(/^jemalloc 5/, output)
+      assert_includes output, "\"version\": \"#{version}\""
+    end
+
+    define_method("test_the_deb_on_#{suite}") do
+      output = in_scratch(suite, <<~SH)
+        dpkg -i /packages/#{package('*.deb')} && #{LEAN}
+        zcat /usr/share/man/man1/unbloat-inspect.1.gz | head -n 3
+        UNBLOAT_LIBRARY_DIR=/usr/lib/unbloat unbloat doctor || test $? = 3
+        bash -n /usr/share/bash-completion/completions/unbloat
+        cat /usr/share/doc/unbloat/examples/unbloat.conf
+        dpkg -r unbloat && ! test -e /usr/bin/unbloat
+      SH
+      assert_match(/^jemalloc 5/, output)
+      assert_match(/^\.TH unbloat-inspect 1/, output)
+      assert_match(%r{^fine +cache +/usr/lib/unbloat$}, output)
+      assert_match(%r{^Environment=.*LD_PRELOAD=/usr/lib/unbloat/}, output)
+    end
+
+    define_method("test_the_gem_on_#{suite}") do
+      output = in_scratch(suite, <<~SH)
+        gem install --local --no-document /packages/#{package('*x86_64-linux.gem')} >/dev/null
+        unbloat version
+        cd /app && printf 'plugin :unbloat\\nbind "tcp://127.0.0.1:0"\\nworkers 1\\n' > puma.rb
+        echo 'run lambda { |env| [200, {}, [Unbloat.status.inspect]] }' > config.ru
+        (timeout 60 puma -C puma.rb > log 2>&1; true) &
+        for i in $(seq 300); do grep -q booted log && break; sleep 0.1; done
+        grep -c jemalloc /proc/$(sed -n 's/.*(PID: \\([0-9]*\\)) booted.*/\\1/p' log)/maps || cat log
+        kill $(sed -n 's/.*Master PID: //p' log)
+        wait
+      SH
+      assert_includes output, "unbloat #{version}\n"
+      assert_match(/^[1-9]\d*$/, output)
+    end
+  end
+
+  def test_the_image_is_what_its_digests_say_and_runs
+    Dir.mktmpdir do |directory|
+      assert system("tar", "xf", File.join(PACKAGES, package("*-oci.tar")), "-C", directory)
+      read = ->(descriptor) { File.binread(File.join(directory, "blobs", descriptor["digest"].tr(":", "/"))) }
+      Dir.glob(File.join(directory, "blobs/sha256/*")).each { |blob| assert_equal File.basename(blob), Digest::SHA256.file(blob).hexdigest }
+      manifest = JSON.parse(read.call(JSON.parse(File.read(File.join(directory, "index.json")))["manifests"].first))
+      entry = JSON.parse(read.call(manifest["config"]))["config"]["Entrypoint"]
+      root = File.join(directory, "root")
+      Dir.mkdir(root)
+      layer = manifest["layers"].first
+      assert system("tar", "xzf", File.join(directory, "blobs", layer["digest"].tr(":", "/")), "-C", root)
+      output, = Open3.capture2e("chroot", root, *entry, "version")
+      assert_equal "unbloat #{version}\n", output
+    end
+  end
+
+  def test_the_bill_of_materials_names_what_is_inside
+    document = JSON.parse(File.read(File.join(PACKAGES, package("*.cdx.json"))))
+    names = document["components"].map { |component| component["name"] }
+    assert_equal [], %w[clap tikv-jemalloc-sys unbloat-runtime rusqlite] - names
+    assert_equal [], %w[insta proptest tungstenite-test] & names
+    known = ["pkg:cargo/unbloat@#{version}", *document["components"].map { |component| component["bom-ref"] }]
+    assert_equal [], document["dependencies"].flat_map { |dependency| dependency["dependsOn"] } - known
+  end
+end
