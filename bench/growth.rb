@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Three programs whose growth is known: `leak` keeps a part of what it makes, `fragment` keeps the same amount of memory in
-# pieces that do not fit into each other's places, `plateau` keeps nothing. Each works in cycles of 50 ms until it is ended.
+# Three programs with known growth: `leak` keeps a part of its allocations, `fragment` keeps a constant amount of memory in
+# pieces that do not fit into each other's holes, `plateau` keeps nothing. Each works in cycles of 50 ms until it is ended.
 
 RANDOM = Random.new(7)
 
-# Longer than what CRuby keeps in the slot itself (640 bytes from 3.3 on), so that malloc has it.
+# Longer than strings embedded in a slot (640 bytes from 3.3 on), so that it is allocated by malloc.
 def string(most) = "x" * RANDOM.rand(700..most)
 
 def cycle
@@ -22,7 +22,7 @@ when "leak"
     400.times { |n| s = string(4000); kept << s if (n % 8).zero? }
   end
 when "fragment"
-  # As many bytes all the time, in ever fewer and longer strings: the hole that a short one leaves is too short for them.
+  # A constant number of bytes in ever fewer and longer strings, which do not fit into the holes left by shorter ones.
   kept = Array.new(60_000) { "x" * 700 }
   over = 0
   cycle do

@@ -1,4 +1,4 @@
--- wrk's part of bench/lean: asks for all kinds of pages in turn and prints what the script reads.
+-- wrk's part of bench/lean: requests all kinds of pages in turn and prints figures for the script.
 local paths = {
   "/products", "/products?page=2", "/products/17", "/products.json", "/search?q=table", "/products?category=3",
   "/products/404", "/products.csv", "/products/1200", "/products.atom", "/search?q=red", "/products?page=30",
