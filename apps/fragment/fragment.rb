@@ -13,10 +13,10 @@ require "optparse"
 
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-# Mostly short, some of a few KB: how the strings of a web application are spread.
+# String sizes as in a web application: mostly short, some of a few KB.
 def string_size(random) = 24 + (random.rand**3 * 4000).to_i
 
-# All threads fill their lists side by side; then one string in thirty is left, and each of those pins the page it lies on.
+# All threads fill their lists in parallel; then one string in thirty is kept, and each of those pins its page.
 class Burst
   attr_reader :units
 
@@ -37,17 +37,17 @@ class Burst
           bytes += strings.last.bytesize
         end
       }
-      sleep 0.001 # the next rows come from a database, another thread works
+      sleep 0.001 # simulates waiting for the database while other threads work
     end
     @kept << strings.select { random.rand < @keep }
-    strings.clear # from Ruby 3.3 on, a word left on this thread's stack may keep the list itself
+    strings.clear # from Ruby 3.3 on, a stale word on this thread's stack may keep the list itself alive
   end
 
-  # A server that has traffic meets a full collection sooner or later. Here it comes at once.
+  # A server with traffic runs a full collection sooner or later. Here it runs at once.
   def finish = 3.times { GC.start }
 end
 
-# Each request allocates a few hundred KB that die with it and some strings that stay in the cache for a while.
+# Each request allocates a few hundred KB of garbage and some strings that stay in the cache for a while.
 class Churn
   CACHE_ENTRIES = 30_000
   CACHED_BY_A_REQUEST = 20
@@ -69,7 +69,7 @@ class Churn
   def perform(random, units)
     units.times do |n|
       yield -> { request(random, n) }
-      sleep 0.0005 if (n % 5).zero? # the client is slow, the thread waits
+      sleep 0.0005 if (n % 5).zero? # simulates waiting for a slow client
     end
   end
 
@@ -111,7 +111,7 @@ rescue OptionParser::ParseError => e
   abort "#{e.message}\n#{parser.help}"
 end
 
-# Runs the work on threads that stay alive afterwards, as a server's do. Returns how long each unit took, in seconds.
+# Runs the work on threads that stay alive afterwards, like a server's. Returns the duration of each unit in seconds.
 def run(work, options)
   times = Queue.new
   threads = Array.new(options[:threads]) do |index|

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The service that the jobs call: documents of 5 to 200 rows, after 5 to 50 ms, the same for the same number.
+# The service called by the jobs: documents of 5 to 200 rows, after 5 to 50 ms, always the same for a given number.
 require "json"
 require "random/formatter"
 

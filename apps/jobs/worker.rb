@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What Sidekiq loads: the database, the records and the jobs.
+# The file that Sidekiq loads: the database, the records and the jobs.
 require "active_record"
 require "json"
 require "net/http"
@@ -39,12 +39,12 @@ class Document < ActiveRecord::Base
   end
 end
 
-# Fetches a document, blows it up as reports and exports do, and stores it. Waits for others most of the time, which is when another
-# thread allocates.
+# Fetches a document, expands it like reports and exports do, and stores it. It mostly waits for I/O, during which other
+# threads allocate.
 class FetchJob
   include Sidekiq::Worker
 
-  # Copies of a document in its report: a few KB up to a few MB.
+  # Number of copies of a document in its report: a few KB up to a few MB.
   COPIES = (1..20).freeze
 
   def perform(number)
@@ -62,12 +62,12 @@ class FetchJob
 
   def fetch(number)
     response = Net::HTTP.get_response("127.0.0.1", "/documents/#{number}", ENV.fetch("STUB_PORT"))
-    response.value # raises unless it is a success
+    response.value # raises on failure
     JSON.parse(response.body)
   end
 end
 
-# Does nothing: what remains is Sidekiq's own time.
+# Does nothing, to measure Sidekiq's own time.
 class EmptyJob
   include Sidekiq::Worker
 

@@ -5,18 +5,18 @@ require "shellwords"
 require "socket"
 require "tmpdir"
 
-# Runs one application under test in the foreground and keeps the start contract of apps/README.md: options, a scratch directory,
-# the servers beside it, the ready line, and an end that leaves nothing.
+# Runs one application under test in the foreground and implements the start contract of apps/README.md: options, a scratch
+# directory, auxiliary servers, the ready line, and an end that leaves nothing behind.
 #
 #   Launcher.run(__dir__) do |app|
 #     app.redis
 #     app.puma
 #   end
 class Launcher
-  # What a process is given to get ready, and to end, in seconds.
+  # Time limits in seconds for a process to get ready, and to end.
   READY_WITHIN = 60
   ENDED_WITHIN = 20
-  # Files that each process may have open, as far as the hard limit allows: a connection is one, and many shells give 1,024.
+  # Open files per process, as far as the hard limit allows: every connection takes one, and many shells allow only 1,024.
   OPEN_FILES = 65_536
 
   # The application cannot run; the message is for the user.
@@ -24,7 +24,7 @@ class Launcher
 
   attr_reader :environment, :options, :scratch
 
-  # Parses the command line, runs the block in the scratch directory's life, and exits: 0 after a signal, 1 after a failure.
+  # Parses the command line, runs the block with a scratch directory, and exits: 0 after a signal, 1 after a failure.
   def self.run(directory, **defaults, &) = new(directory, **defaults).run(&)
 
   def initialize(directory, **defaults)
@@ -52,13 +52,13 @@ class Launcher
     abort "apps/#{@name}: #{e.message}"
   end
 
-  # Environment for what is started from here on.
+  # Sets the environment of processes started from here on.
   def set(variables) = @environment.merge!(variables)
 
   # The words that run Ruby.
   def ruby(*words) = [ENV.fetch("RUBY", "ruby"), *words]
 
-  # Runs a command to its end and returns what it printed.
+  # Runs a command to its end and returns its output.
   def prepare(*command)
     output, input = IO.pipe
     child = spawn(command, out: input)
@@ -70,11 +70,11 @@ class Launcher
     printed
   end
 
-  # Starts a process beside the server.
+  # Starts an auxiliary process.
   def beside(*command) = @children.push(spawn(command, out: :err)).last
 
-  # A Redis of the application's own, on a socket in the scratch directory, or on a port (0 for a free one) for an application that
-  # is used through it. Its address goes into REDIS_URL.
+  # Starts a private Redis, on a socket in the scratch directory, or on a port (0 for a free one) for an application that is
+  # used through it. Its address goes into REDIS_URL.
   def redis(port: nil)
     port = free_port if port&.zero?
     socket = File.join(scratch, "redis.sock")
@@ -84,11 +84,11 @@ class Launcher
     set("REDIS_URL" => port ? "redis://127.0.0.1:#{port}/0" : "unix://#{socket}")["REDIS_URL"]
   end
 
-  # A port on which nobody listens now.
+  # Returns an unused port.
   def free_port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
 
-  # Puma with the application's config/puma.rb. It is ready when its last worker is and the block, if there is one, has said yes to a
-  # line of the log.
+  # Starts Puma with the application's config/puma.rb. It is ready when its last worker is, and when the block, if given, has
+  # returned true for a line of the log.
   def puma(port: options[:port], url: nil)
     set("PORT" => port.to_s, "WEB_CONCURRENCY" => options[:workers].to_s, "RAILS_MAX_THREADS" => options[:threads].to_s)
     missing = options[:workers]
@@ -101,8 +101,8 @@ class Launcher
     end
   end
 
-  # Starts the server, with the words of UNBLOAT_WRAP in front, and waits for its end. The block sees each line of its output,
-  # until it returns what the ready line shall say.
+  # Starts the server, with the words of UNBLOAT_WRAP in front, and waits for its end. The block receives each line of its
+  # output until it returns the contents of the ready line.
   def serve(*command, &ready)
     output, input = IO.pipe
     server = spawn([*Shellwords.split(ENV.fetch("UNBLOAT_WRAP", "")), *command], out: input)
@@ -114,7 +114,7 @@ class Launcher
     raise Failure, "#{command.join(' ')} ended by itself (#{$?.to_s.split.last(2).join(' ')})"
   end
 
-  # Waits until the block says yes. What is refused or missing may still come.
+  # Waits until the block returns true. Refused connections and missing files count as not ready yet.
   def wait_until(what)
     (READY_WITHIN * 50).times do
       return if begin
@@ -145,12 +145,12 @@ class Launcher
     abort "#{e.message}\n#{parser.help}"
   end
 
-  # setpriv: should this process be killed, its children end too.
+  # setpriv: if this process is killed, its children end, too.
   def spawn(command, **redirections)
     Process.spawn(@environment, "setpriv", "--pdeathsig", "TERM", "--", *command, chdir: @directory, **redirections)
   end
 
-  # Hands the server's log on to stderr, and announces the server when the log says that it is ready.
+  # Forwards the server's log to stderr, and announces the server once the log says that it is ready.
   def follow(output, server)
     announced = false
     output.each_line do |line|
@@ -169,6 +169,6 @@ class Launcher
     Process.kill("KILL", pid)
     Process.wait(pid)
   rescue Errno::ESRCH, Errno::ECHILD
-    # It has ended.
+    # It has already ended.
   end
 end

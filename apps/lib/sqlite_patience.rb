@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# SQLite has one writer at a time. Rails before 8 lets SQLite itself wait for it (busy_timeout), with Ruby's global lock held: the
-# thread that writes cannot finish, and all wait in vain. A handler in Ruby sleeps without the lock.
+# SQLite has one writer at a time. Before version 8, Rails makes SQLite itself wait for it (busy_timeout) with Ruby's global
+# lock held, so the writing thread cannot finish, and all wait in vain. A handler in Ruby sleeps without the lock.
 module SqlitePatience
   PAUSE = 0.002 # seconds
   ATTEMPTS = 10_000

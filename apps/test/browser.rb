@@ -2,7 +2,7 @@
 
 require "net/http"
 
-# Keeps cookies, and fills the token of a form in as a browser does.
+# Keeps cookies, and fills in the token of a form like a browser.
 class Browser
   def initialize(url)
     @url = url

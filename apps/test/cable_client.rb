@@ -29,12 +29,12 @@ class CableClient
     send_command("message", data: JSON.generate(action: action, **data))
   end
 
-  # The next message of the channel whose action this is.
+  # Returns the channel's next message with this action.
   def receive(action)
     wait { |message| message.dig("message", "action") == action if message["message"].is_a?(Hash) }["message"]
   end
 
-  # What websocket-driver writes with.
+  # Used by websocket-driver for writing.
   def write(bytes) = @socket.write(bytes)
 
   def close = @socket.close
@@ -45,7 +45,7 @@ class CableClient
     @driver.text(JSON.generate(command: command, identifier: IDENTIFIER, **more))
   end
 
-  # Reads until a message fits, and takes it. The server's pings alone do not count.
+  # Reads until a message matches, and returns it. The server's pings do not extend the time limit.
   def wait(&fits)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE
     until (index = @messages.index(&fits))

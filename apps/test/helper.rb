@@ -4,15 +4,15 @@ require "minitest/autorun"
 require "net/http"
 require "tmpdir"
 
-# Starts an application as a user would, and sees that it leaves nothing behind.
+# Starts an application like a user would, and verifies that it leaves nothing behind.
 class AppTest < Minitest::Test
   APPS = File.expand_path("..", __dir__)
   READY_WITHIN = 90
 
-  # Where the application's scratch directory is.
+  # Returns the parent of the application's scratch directory.
   attr_reader :temporary
 
-  # Starts apps/NAME/start, yields what its ready line says, stops it, and checks the end of it.
+  # Starts apps/NAME/start, yields the contents of its ready line, stops it, and checks how it ended.
   def with_app(name, *arguments, environment: {})
     Dir.mktmpdir("unbloat-app-test-") do |scratch|
       log = File.join(scratch, "log")
@@ -33,7 +33,7 @@ class AppTest < Minitest::Test
     end
   end
 
-  # The words of the next line, which must start like this.
+  # Returns the words of the next line, which must start with this prefix.
   def words(output, start, log = File::NULL)
     line = output.gets if output.wait_readable(READY_WITHIN)
     assert line&.start_with?("#{start} "), "not a line of #{start} but #{line.inspect}: #{File.read(log)}"
@@ -42,7 +42,7 @@ class AppTest < Minitest::Test
 
   private
 
-  # The processes of a group, the zombies aside.
+  # Returns the processes of a group, except zombies.
   def group(leader)
     Dir.glob("/proc/[0-9]*/stat").filter_map do |file|
       state, _parent, group = File.read(file).rpartition(")").last.split
@@ -55,6 +55,6 @@ class AppTest < Minitest::Test
   def kill_group(leader)
     Process.kill("KILL", -leader) unless group(leader).empty?
   rescue Errno::ESRCH
-    # It has ended.
+    # It has already ended.
   end
 end

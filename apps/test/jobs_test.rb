@@ -28,7 +28,7 @@ class JobsTest < AppTest
                   created_at: Time.now.to_f, enqueued_at: Time.now.to_f)
   end
 
-  # Which documents the database has.
+  # Returns the documents in the database.
   def documents
     file = Dir.glob(File.join(temporary, "*", "jobs.sqlite3")).first
     SQLite3::Database.new(file) { |database| return database.execute("SELECT source FROM documents").flatten }

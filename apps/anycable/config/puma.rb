@@ -12,5 +12,5 @@ at_exit do
     Process.wait(anycable)
   end
 rescue SystemCallError
-  # It has ended.
+  # It has already ended.
 end

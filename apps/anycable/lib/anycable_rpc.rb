@@ -8,7 +8,7 @@ class AnycableRpc
   SUCCESS = 1
   FAILURE = 2
 
-  # What a channel sees as its connection during one call: it collects what is to be done, and anycable-go does it.
+  # The channel's connection during one call: it collects the actions that anycable-go then performs.
   class Connection
     attr_reader :streams, :transmissions
 
@@ -23,7 +23,7 @@ class AnycableRpc
     def transmit(message) = @transmissions << JSON.generate(message)
   end
 
-  # Streams are anycable-go's. It is told to start them, and stops them by itself.
+  # anycable-go manages the streams: it starts them on request and stops them by itself.
   module Streams
     def stream_from(broadcasting, *) = connection.streams << broadcasting
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What hashrocket/websocket-shootout and anycable/websocket-bench ask of an Action Cable server.
+# The channel that hashrocket/websocket-shootout and anycable/websocket-bench expect of an Action Cable server.
 class BenchmarkChannel < ApplicationCable::Channel
   def subscribed
     stream_from "all"

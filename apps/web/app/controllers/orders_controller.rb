@@ -3,7 +3,7 @@
 class OrdersController < ApplicationController
   before_action :require_login
 
-  # Every order of the shop with its items: the heavy page that each application has one of.
+  # Every order of the shop with its items: the one heavy page that every application has.
   def index
     @orders = Order.includes(:user, line_items: :product).order(created_at: :desc).limit(300)
   end

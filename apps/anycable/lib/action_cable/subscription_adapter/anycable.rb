@@ -4,7 +4,7 @@ require "redis"
 
 module ActionCable
   module SubscriptionAdapter
-    # Hands broadcasts to anycable-go, which knows the subscribers.
+    # Passes broadcasts to anycable-go, which knows the subscribers.
     class Anycable < Base
       CHANNEL = "__anycable__"
 
