@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A small application with an ordinary habit: a request builds thousands of strings of all sizes, throws nearly all of
-# them away, and keeps a few in a cache. What it keeps is little; what it leaves behind between the kept ones is not.
+# A small application with an ordinary habit: a request builds thousands of strings of all sizes, discards nearly all of
+# them, and keeps a few in a cache. The cache is small, but the holes between its entries are not.
 
 CACHE = {} # rubocop:disable Style/MutableConstant
 KEPT_REQUESTS = 400

@@ -1,16 +1,16 @@
-//! Builds the libraries that the `unbloat` binary carries: `libunbloat.so` (crates/runtime) and
+//! Builds the libraries that the `unbloat` binary contains: `libunbloat.so` (crates/runtime) and
 //! `libunbloat-jemalloc.so` (crates/bundle/jemalloc with jemalloc's archive).
 //!
-//! They are built by a cargo of their own, with the workspace's lock file and the profile `embedded`, in a target
-//! directory beside the outer one's profiles (`target/embedded`). It has a lock of its own, so the two cargos never
-//! wait for each other in a circle, and it is shared by all outer profiles, so jemalloc is compiled once.
+//! They are built by a separate cargo, with the workspace's lock file and the profile `embedded`, in a target
+//! directory next to the outer one's profiles (`target/embedded`). It has its own lock, so the two cargos
+//! never deadlock, and all outer profiles share it, so jemalloc is compiled once.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// jemalloc's defaults under a Ruby server; the reasons, with figures, are in docs/method/lean.md.
+/// jemalloc's defaults for a Ruby server; docs/method/lean.md gives the reasons, with figures.
 const MALLOC_CONF: &str =
     "narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0,slab_sizes:513-4096:1,tcache_max:1024,thp:never";
 
@@ -33,15 +33,15 @@ fn main() {
     println!("cargo::rustc-env=UNBLOAT_FINGERPRINT={:016x}", fingerprint(&out));
 }
 
-/// A number that changes with the libraries (FNV-1a, 64 bits). It names their directory in the cache; what protects
-/// them is that they are compared byte by byte and that nobody else can write there.
+/// Returns a number that changes with the libraries (FNV-1a, 64 bits). It names their directory in the cache;
+/// their protection is that they are compared byte by byte and that nobody else can write there.
 fn fingerprint(out: &Path) -> u64 {
     let libraries = ["libunbloat.so", "libunbloat-jemalloc.so"];
     let bytes = libraries.iter().flat_map(|name| std::fs::read(out.join(name)).expect("it was just built"));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// `target/embedded`: the directory that cargo marked as its target directory, and one below.
+/// Returns `target/embedded`: the directory that cargo marked as its target directory, plus one level.
 fn target_directory(out: &Path) -> PathBuf {
     let top = out.ancestors().find(|directory| directory.join("CACHEDIR.TAG").exists()).unwrap_or(out);
     top.join("embedded")
@@ -69,15 +69,16 @@ fn build_jemalloc(workspace: &Path, target: &Path, library: &Path) {
         .arg(library)
         .arg("-include")
         .arg(versions)
-        .arg(workspace.join("crates/bundle/jemalloc/src/ruby.c"))
+        .args(["ruby.c", "exec.c"].map(|source| workspace.join("crates/bundle/jemalloc/src").join(source)))
         .arg("-Wl,--whole-archive")
         .arg(archive)
-        // By their run-time names, and needed whatever this machine's linker thinks: empty since glibc 2.34, where
-        // the functions live before.
+        // By their run-time names, and regardless of whether this machine's linker considers them needed:
+        // they are empty since glibc 2.34, but contain the functions before.
         .args(["-Wl,--no-whole-archive,--no-as-needed", "-l:libpthread.so.0", "-l:libdl.so.2"]));
 }
 
-/// Where jemalloc was built: the line of cargo's messages in which the crate's build script reports its directory.
+/// Returns jemalloc's build directory, from the line of cargo's messages in which the crate's build script
+/// reports it.
 fn jemalloc_out_directory(messages: &str) -> PathBuf {
     const KEY: &str = "\"out_dir\":\"";
     let line = messages
@@ -89,7 +90,7 @@ fn jemalloc_out_directory(messages: &str) -> PathBuf {
     PathBuf::from(&line[start..start + end])
 }
 
-/// A cargo that is free of what the outer one set for this build script.
+/// Creates a cargo command without the settings of the outer cargo for this build script.
 fn cargo(workspace: &Path, target: &Path, command: &str, package: &str, feature: &str) -> Command {
     let mut cargo = Command::new(variable("CARGO"));
     for inherited in
@@ -107,7 +108,7 @@ fn cargo(workspace: &Path, target: &Path, command: &str, package: &str, feature:
     cargo
 }
 
-/// Runs a command and returns its standard output; the build ends with its error output when it fails.
+/// Runs a command and returns its standard output; if it fails, ends the build with its error output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(output.status.success(), "{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));

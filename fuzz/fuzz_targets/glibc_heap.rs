@@ -18,14 +18,14 @@ fuzz_target!(|data: &[u8]| {
     memory.write(HEAP, &vec![0; HEAP_BYTES as usize]);
     memory.write(LIBC, &[0; 8192]);
     memory.write(OTHER, &[0; 32 << 10]);
-    // A main arena of live chunks of 48 bytes, with a top, alone in its ring.
+    // A main arena with live 48-byte chunks and a top, alone in its ring.
     let top = HEAP + 48 * 1000;
     (0..1000).for_each(|i| memory.write_word(HEAP + 48 * i + 8, 0x31));
     memory.write_word(top + 8, (HEAP + HEAP_BYTES - top) | 1);
     memory.write_word(LIBC + layout.top(), top);
     memory.write_word(LIBC + layout.next(), LIBC);
     memory.write_word(LIBC + layout.system_mem(), HEAP_BYTES);
-    // Each write: where, a place, and eight bytes, of which small values are taken as addresses nearby.
+    // Each write: a region, an offset, and eight bytes; small values become addresses nearby.
     for write in writes.chunks_exact(11) {
         let place = u64::from(u16::from_le_bytes([write[1], write[2]]));
         let value = u64::from_le_bytes(write[3..].try_into().unwrap_or_default());

@@ -61,7 +61,7 @@ fn jemalloc() -> SyntheticMemory {
 
 fuzz_target!(|data: &[u8]| {
     let mut memory = jemalloc();
-    // Each write: where, a place, and eight bytes, of which small values are taken as addresses nearby.
+    // Each write: a region, an offset, and eight bytes; small values become addresses nearby.
     for write in data.chunks_exact(11) {
         let place = u64::from(u16::from_le_bytes([write[1], write[2]]));
         let value = u64::from_le_bytes(write[3..].try_into().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The text of `/proc/PID/maps`, in which file names may be anything.
+//! The text of `/proc/PID/maps`, with arbitrary file names.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The walk of a Ruby heap over hostile memory: a well-formed page, then whatever words the fuzzer writes anywhere.
+//! The walk of a Ruby heap over hostile memory: a well-formed page, then arbitrary words written by the fuzzer.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     layout.pool.into_iter().for_each(|at| field(at, MALLOC + 512, 8));
     field(layout.total_slots, 300, 2);
     field(layout.start, BODIES + RVALUE_BYTES, 8);
-    // Each write: where, a place, and eight bytes, of which small values are taken as addresses nearby.
+    // Each write: a region, an offset, and eight bytes; small values become addresses nearby.
     for write in writes.chunks_exact(11) {
         let place = u64::from(u16::from_le_bytes([write[1], write[2]]));
         let value = u64::from_le_bytes(write[3..].try_into().unwrap_or_default());

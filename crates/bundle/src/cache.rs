@@ -9,13 +9,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use unbloat_contract::{Library, Variable};
 
-/// The directory in which the libraries lie, unpacked if they were not there or were not what they should be.
+/// Returns the directory that contains the libraries, unpacking them if they are missing or differ.
 ///
-/// `UNBLOAT_LIBRARY_DIR`, when set, is where `unbloat install` put them, and has to hold those that are `needed`. Otherwise
-/// it is `unbloat/VERSION-HASH` in the per-user cache; root's is `/var/cache`.
+/// If set, `UNBLOAT_LIBRARY_DIR` is where `unbloat install` put them, and must contain those that are
+/// `needed`. Otherwise the directory is `unbloat/VERSION-HASH` in the per-user cache; root's is `/var/cache`.
 ///
 /// # Errors
-/// [`BundleError`] when nothing can be written or loaded there, or what is there is not ours alone.
+/// [`BundleError`] if nothing can be written to or loaded from there, or others can change the contents.
 pub fn cache(
     needed: &[Library],
     environment: impl Fn(&str) -> Option<String>,
@@ -38,7 +38,8 @@ pub fn cache(
     Ok(directory)
 }
 
-/// The directory that `unbloat install` wrote. What could not be loaded from it would end every Ruby with a `LoadError`.
+/// Checks the directory written by `unbloat install`. A library that cannot be loaded from it would end every
+/// Ruby with a `LoadError`.
 fn installed_in(directory: &Path, needed: &[Library]) -> Result<PathBuf, BundleError> {
     let directory = std::path::absolute(directory).map_err(|source| write_error(directory, source))?;
     loadable(&directory)?;
@@ -56,15 +57,16 @@ fn installed_in(directory: &Path, needed: &[Library]) -> Result<PathBuf, BundleE
     Ok(directory)
 }
 
-/// The place of a cache and the permissions of its files.
+/// The location of a cache and the permissions of its files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) top: PathBuf,
     pub(crate) mode: u32,
 }
 
-/// The cache of a user. What root starts may give up root before it starts another Ruby, which then has to be able to
-/// read the libraries: root's cache is open to be read, and unless told otherwise not below root's own home.
+/// Returns the cache of a user. A process started by root may drop root before it starts another Ruby, which
+/// must then be able to read the libraries. So root's cache is world-readable, and by default outside root's
+/// home.
 pub(crate) fn place(environment: impl Fn(&str) -> Option<String>, user: u32) -> Option<Place> {
     let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mode = if user == 0 { 0o755 } else { 0o700 };
@@ -74,11 +76,11 @@ pub(crate) fn place(environment: impl Fn(&str) -> Option<String>, user: u32) -> 
     Some(Place { top: caches.join("unbloat"), mode })
 }
 
-/// Makes a directory with these permissions, or accepts one that nobody else can change. Returns its path without links: what was
-/// checked is what a server loads from.
+/// Creates a directory with these permissions, or accepts an existing one that nobody else can change.
+/// Returns its path without links, so that a server loads from the path that was checked.
 fn make_private(directory: &Path, mode: u32) -> Result<PathBuf, BundleError> {
     let real = |path: &Path| path.canonicalize().map_err(|source| write_error(path, source));
-    // Nothing is made below a directory of somebody else's.
+    // Nothing is created below a directory of another user.
     if let Some(existing) = directory.ancestors().find(|path| path.is_dir()) {
         trust::check_above(&real(existing)?)?;
     }
@@ -89,12 +91,12 @@ fn make_private(directory: &Path, mode: u32) -> Result<PathBuf, BundleError> {
     Ok(directory)
 }
 
-/// True if a directory that has been checked holds exactly these libraries.
+/// Returns whether a checked directory contains exactly these libraries.
 fn is_complete(directory: &Path) -> bool {
     Library::ALL.into_iter().all(|library| is_trusted_copy(directory, library))
 }
 
-/// True if a file is a library of ours, byte by byte, that nobody else can change.
+/// Returns whether a file is one of our libraries, byte by byte, that nobody else can change.
 fn is_trusted_copy(directory: &Path, library: Library) -> bool {
     let path = directory.join(library.file_name());
     let is_safe =
@@ -103,13 +105,14 @@ fn is_trusted_copy(directory: &Path, library: Library) -> bool {
         && fs::read(&path).is_ok_and(|found| found == contents(library))
 }
 
-/// Refuses a directory on a file system from which the kernel maps no code. One that cannot be asked is believed.
+/// Refuses a directory on a file system from which the kernel maps no code. If that cannot be determined, the
+/// directory is accepted.
 fn allows_code(directory: &Path) -> Result<(), BundleError> {
     let refuses = statvfs(directory).is_ok_and(|system| system.flags().contains(FsFlags::ST_NOEXEC));
     if refuses { Err(BundleError::NoExec { path: directory.to_owned() }) } else { Ok(()) }
 }
 
-/// Refuses a path that the dynamic linker or Ruby would take apart.
+/// Refuses a path that the dynamic linker or Ruby would split.
 pub(crate) fn loadable(path: &Path) -> Result<(), BundleError> {
     let text = path.to_string_lossy();
     if text.contains([' ', ':', ';', '\t', '\n', '$']) {

@@ -1,4 +1,4 @@
-//! Writing the libraries into a directory.
+//! Writes the libraries into a directory.
 
 use crate::cache::loadable;
 use crate::contents;
@@ -14,10 +14,11 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use unbloat_contract::Library;
 
-/// Writes the libraries into a directory, which is made if need be, open to be read whatever the umask; the files' paths.
+/// Writes the libraries into a directory, which is created if necessary, with read permission for everybody
+/// whatever the umask; returns the files' paths.
 ///
 /// # Errors
-/// [`BundleError`] when a file cannot be written.
+/// [`BundleError`] if a file cannot be written.
 pub fn install(directory: &Path) -> Result<Vec<PathBuf>, BundleError> {
     make_directories(directory, 0o755).map_err(|source| write_error(directory, source))?;
     let directory = directory.canonicalize().map_err(|source| write_error(directory, source))?;
@@ -25,10 +26,10 @@ pub fn install(directory: &Path) -> Result<Vec<PathBuf>, BundleError> {
     Library::ALL.into_iter().map(|library| write_library(&directory, library, 0o755)).collect()
 }
 
-/// Makes a directory and those above it that are missing, with these permissions.
+/// Creates a directory and any missing ancestors, with these permissions.
 ///
-/// They are set once more after the directories are made: a umask of 077, which hardened machines have, would shut out the
-/// users that root becomes and those that a server runs as.
+/// The permissions are set again after creation: a umask of 077, as on hardened machines, would lock out the
+/// users that root switches to and those that a server runs as.
 pub(crate) fn make_directories(directory: &Path, mode: u32) -> io::Result<()> {
     let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let new: Vec<&Path> = directory.ancestors().take_while(missing).collect();
@@ -36,10 +37,11 @@ pub(crate) fn make_directories(directory: &Path, mode: u32) -> io::Result<()> {
     new.into_iter().try_for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
 }
 
-/// Writes a library beside its place and moves it there: whoever looks sees the old file or the whole new one.
+/// Writes a library next to its destination and moves it there, so that readers see either the old file or
+/// the complete new one.
 ///
-/// Everything happens in the directory that was opened, under a name that nobody can foresee and through no link: in a directory of
-/// somebody else's no other file can be hit.
+/// Everything happens in the opened directory, under an unpredictable name and without following links, so
+/// that no other file can be hit in a directory of another user.
 pub(crate) fn write_library(directory: &Path, library: Library, mode: u32) -> Result<PathBuf, BundleError> {
     let path = directory.join(library.file_name());
     let failed = |cause: io::Error| write_error(&path, cause);
@@ -50,7 +52,7 @@ pub(crate) fn write_library(directory: &Path, library: Library, mode: u32) -> Re
     let written = write_new(opened.as_fd(), &beside, contents(library), mode)
         .and_then(|()| Ok(renameat(&opened, beside.as_str(), &opened, library.file_name())?));
     written.map_err(|cause| {
-        // The half-written file is of no use to anyone; the error that matters is the first.
+        // The partial file is useless; the first error is the one that matters.
         let _ = unlinkat(&opened, beside.as_str(), UnlinkatFlags::NoRemoveDir);
         failed(cause)
     })?;

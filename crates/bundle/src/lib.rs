@@ -1,14 +1,14 @@
-//! The libraries that the `unbloat` binary carries inside, and putting them where a process can load them.
+//! The libraries that the `unbloat` binary contains, and their installation where a process can load them.
 //!
-//! [`mod@cache`] unpacks them into the per-user cache, under a directory that is named by their contents, and verifies what
-//! it finds there; [`mod@install`] writes them into a directory of the user's choice.
+//! [`mod@cache`] unpacks them into the per-user cache, under a directory named after their contents, and
+//! verifies existing files there; [`mod@install`] writes them into a directory of the user's choice.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `cache` | the directory from which a server loads the libraries |
-//! | `install` | writing the libraries into a directory |
+//! | `install` | writes the libraries into a directory |
 //! | `trust` | directories that nobody else can change |
-//! | `error` | reasons for which the libraries are not usable |
+//! | `error` | reasons why the libraries are unusable |
 
 mod cache;
 mod error;

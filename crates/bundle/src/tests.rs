@@ -85,7 +85,7 @@ fn an_unusable_cache_names_the_alternatives() {
     assert!(matches!(unpack(Path::new("/a b")), Err(BundleError::Unquotable { .. })));
 }
 
-/// The names of the versions that a library needs stand in its string table (`DT_VERNEED`).
+/// The versions that a library requires are named in its string table (`DT_VERNEED`).
 #[test]
 fn the_libraries_need_no_newer_glibc_than_debian_11_has() {
     const START: &[u8] = b"\0GLIBC_2.";
@@ -103,7 +103,7 @@ fn the_libraries_need_no_newer_glibc_than_debian_11_has() {
 
 const STRANGER: u32 = 65_534;
 
-/// True for root, which alone can give files away.
+/// Returns whether this is root, the only user that can give files away.
 fn can_give_away() -> bool {
     let is_root = user() == 0;
     if !is_root {
@@ -112,7 +112,7 @@ fn can_give_away() -> bool {
     is_root
 }
 
-/// He could rename what lies below his directory, and plant a library in its place.
+/// The other user could rename entries below that directory, and plant a library in their place.
 #[test]
 fn a_cache_below_a_directory_of_another_user_is_refused() {
     if !can_give_away() {
@@ -133,7 +133,7 @@ fn a_cache_below_a_directory_of_another_user_is_refused() {
     assert!(!cache.join("new").exists(), "nothing is made there");
     let installed = unpacked.display().to_string();
     refused(super::cache(&Library::ALL, |name| (name == "UNBLOAT_LIBRARY_DIR").then(|| installed.clone())));
-    // By way of a link of one's own it is the same directory.
+    // Through a link of one's own it is the same directory.
     let link = home.path().join("link");
     symlink(&cache, &link).unwrap();
     refused(unpack(&link));
@@ -174,7 +174,7 @@ fn an_installed_library_has_to_be_the_one_that_is_carried() {
     assert!(matches!(use_it(), Err(BundleError::NotOurs { .. })), "others could change it");
 }
 
-/// In a directory of another user's, which holds links of his under every name that could be foreseen.
+/// In a directory of another user, with that user's links under every predictable name.
 #[test]
 fn installing_goes_through_no_link() {
     let home = tempfile::tempdir().unwrap();
@@ -192,4 +192,17 @@ fn installing_goes_through_no_link() {
         let meta = fs::symlink_metadata(directory.join(library.file_name())).unwrap();
         assert!(meta.is_file() && meta.mode() & 0o777 == 0o755, "{meta:?}");
     }
+}
+
+/// Under the GVL a panic would end the server or hold it up for ever, so nothing in the library may lead to one. The linker keeps the
+/// section of the panic handler (`crates/runtime/src/panic.rs`) only if something does; the names of sections outlive stripping.
+#[test]
+fn no_path_in_the_runtime_leads_to_a_panic() {
+    let library = contents(Library::Runtime);
+    let has_section = |name: &[u8]| library.windows(name.len()).any(|window| window == name);
+    assert!(has_section(b"\0.text\0"), "the names of sections are to be seen");
+    assert!(
+        !has_section(b"\0.unbloat.panic\0"),
+        "something leads to the panic handler: crates/runtime/src/lib.rs says why it must not"
+    );
 }

@@ -1,5 +1,5 @@
-//! Directories that nobody else can change: as sshd's `StrictModes` sees it (`safe_path` in its misc.c), with Debian's allowance for a
-//! user's private group.
+//! Directories that nobody else can change, by the rules of sshd's `StrictModes` (`safe_path` in its misc.c),
+//! with Debian's allowance for a user's private group.
 
 use crate::error::BundleError;
 use nix::unistd::{Gid, Group, Uid, User};
@@ -11,10 +11,11 @@ const STICKY: u32 = 0o1000;
 const GROUP_WRITE: u32 = 0o020;
 const OTHER_WRITE: u32 = 0o002;
 
-/// Refuses a directory that another user could change, or replace through a directory above it. The path has to be free of links.
+/// Refuses a directory that another user could change, or replace through an ancestor. The path must be free
+/// of links.
 ///
 /// # Errors
-/// [`BundleError::NotPrivate`] names the directory that is not safe.
+/// [`BundleError::NotPrivate`] names the unsafe directory.
 pub(crate) fn check(directory: &Path) -> Result<(), BundleError> {
     let meta = metadata(directory)?;
     if !meta.is_dir() || !owner_is_trusted(&meta) || others_can_write(&meta) {
@@ -23,7 +24,8 @@ pub(crate) fn check(directory: &Path) -> Result<(), BundleError> {
     directory.parent().map_or(Ok(()), check_above)
 }
 
-/// Refuses a directory in which another user could replace what is ours. In a sticky one others can rename only what is theirs.
+/// Refuses a directory in which another user could replace our entries. In a sticky one, other users can only
+/// rename their own.
 ///
 /// # Errors
 /// As [`check`].
@@ -42,12 +44,12 @@ fn metadata(path: &Path) -> Result<Metadata, BundleError> {
     fs::symlink_metadata(path).map_err(|cause| BundleError::Write { path: path.to_owned(), cause })
 }
 
-/// True if a file belongs to this user or to root.
+/// Returns whether a file belongs to this user or to root.
 pub(crate) fn owner_is_trusted(meta: &Metadata) -> bool {
     meta.uid() == user() || meta.uid() == 0
 }
 
-/// The effective user.
+/// Returns the effective user.
 pub(crate) fn user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
@@ -57,7 +59,8 @@ fn others_can_write(meta: &Metadata) -> bool {
     meta.mode() & OTHER_WRITE != 0 || by_group
 }
 
-/// True for the group that has its user's name and no other member, which a umask of 002 goes with.
+/// Returns whether this is the group with its user's name and no other member, which is typical of a umask of
+/// 002.
 fn is_private_group(user: u32, group: u32) -> bool {
     let user = User::from_uid(Uid::from_raw(user)).ok().flatten();
     let group = Group::from_gid(Gid::from_raw(group)).ok().flatten();

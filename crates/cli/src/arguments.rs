@@ -1,8 +1,9 @@
-//! Values that several commands take on the command line.
+//! Values used by several commands on the command line.
 
 use std::time::Duration;
 
-/// A size in bytes, with an IEC or SI unit perhaps: `100MB`, `64MiB`, `2G` (binary, as the kernel has it), `4096`.
+/// Parses a size in bytes, optionally with an IEC or SI unit: `100MB`, `64MiB`, `2G` (binary, as in the
+/// kernel), `4096`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -15,14 +16,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "k" | "kib" => 1024.0,
         "m" | "mib" => 1024.0 * 1024.0,
         "g" | "gib" => 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(format!("{unit:?} is no unit of size. Write for example 100MB or 64MiB")),
+        _ => return Err(format!("{unit:?} is not a unit of size. Examples: 100MB, 64MiB")),
     };
     let number: f64 =
-        number.parse().map_err(|_| format!("{text:?} is no size. Write for example 100MB or 64MiB"))?;
+        number.parse().map_err(|_| format!("{text:?} is not a size. Examples: 100MB, 64MiB"))?;
     Ok((number * factor) as u64)
 }
 
-/// A share, in percent if it says so: `2%`, `0.02`.
+/// Parses a share, in percent if marked so: `2%`, `0.02`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let number =
         |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
@@ -30,35 +31,35 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         Some(percent) => number(percent).map(|value| value / 100.0),
         None => number(text),
     };
-    share.ok_or_else(|| format!("{text:?} is no share of a core. Write for example 2% or 0.02"))
+    share.ok_or_else(|| format!("{text:?} is not a share of a core. Examples: 2%, 0.02"))
 }
 
-/// Nobody waits for longer, and clocks can still be added up.
+/// Maximum duration: nobody waits longer, and clock arithmetic cannot overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// A time with its unit: `100ms`, `10s`, `1h`; seconds without one.
+/// Parses a time with its unit: `100ms`, `10s`, `1h`; seconds without one.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let plain = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let written =
-        || humantime::parse_duration(text).map_err(|e| format!("{e}. Write for example 100ms, 10s or 1h"));
+    let written = || humantime::parse_duration(text).map_err(|e| format!("{e}. Examples: 100ms, 10s, 1h"));
     let time = plain.map_or_else(written, Ok)?;
     if time > LONGEST { Err(format!("{text:?} is longer than ten years")) } else { Ok(time) }
 }
 
-/// The same, but not zero.
+/// Parses a time other than zero.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
-    if time.is_zero() { Err("it cannot be zero. Write for example 100ms".into()) } else { Ok(time) }
+    if time.is_zero() { Err("it cannot be zero. Example: 100ms".into()) } else { Ok(time) }
 }
 
-/// The same between two looks at a process: long enough to leave it in peace, and not longer than a day.
+/// Parses the interval between two inspections: long enough not to disturb a process, and no longer than a
+/// day.
 pub(crate) fn pause(text: &str) -> Result<Duration, String> {
     const SHORTEST: Duration = Duration::from_millis(100);
     const LONGEST: Duration = Duration::from_secs(86_400);
     let time = duration(text)?;
     match (SHORTEST..=LONGEST).contains(&time) {
         true => Ok(time),
-        false => Err("it is a time from 100ms to 1day. Write for example 5s".into()),
+        false => Err("it must be between 100ms and 1day. Example: 5s".into()),
     }
 }
 

@@ -1,20 +1,20 @@
-//! Exit statuses, and the one place that prints an error.
+//! Exit statuses, and the single place that prints errors.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// What a command that did not fail has to say to the shell.
+/// The outcome of a command that did not fail with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The work is done (status 0).
     Done,
     /// Something went wrong (status 1).
     Failed,
-    /// The arguments make no sense together (status 2); clap reports the rest itself.
+    /// The combination of arguments is invalid (status 2); clap reports all other usage errors itself.
     Usage,
-    /// The work is done but the answer is no: a threshold that was asked for is exceeded (status 3).
+    /// The work is done but the answer is no: a requested threshold is exceeded (status 3).
     No,
-    /// The status of a command that was run on the user's behalf.
+    /// The status of a command run on the user's behalf.
     Status(u8),
 }
 
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Whether the reader of stdout has gone away.
+/// Returns whether the reader of stdout has gone away.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     kind == Some(std::io::ErrorKind::BrokenPipe)
@@ -38,11 +38,11 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Prints an error with its causes to stderr, on one line, as `unbloat: thing: cause: next step`.
 pub(crate) fn report(error: &anyhow::Error) {
-    // A closed stderr is nobody's problem: there is no one left to tell.
+    // A closed stderr means that there is no reader.
     let _ = writeln!(std::io::stderr(), "unbloat: {}", in_words(error));
 }
 
-/// An error and its causes. Many errors say their cause in the middle of their own sentence: it is not said again.
+/// Joins an error and its causes. Many errors include their cause in their own sentence; it is not repeated.
 fn in_words(error: &anyhow::Error) -> String {
     let mut words = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

@@ -1,23 +1,23 @@
-//! Following long work on stderr: a bar on a terminal, plain lines elsewhere, nothing if the user wants it quiet.
+//! Progress of long work on stderr: a bar on a terminal, plain lines elsewhere, nothing in quiet mode.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-/// The place where progress is shown.
+/// The form of progress reports.
 #[derive(Debug, Clone)]
 pub(crate) enum Show {
-    /// Nowhere.
+    /// None.
     Nothing,
     /// A bar on a terminal.
     Bar(ProgressBar),
-    /// Lines.
+    /// Plain lines.
     Lines,
 }
 
 impl Show {
-    /// Chooses by what stderr is. `template` is the bar's, as indicatif has it; NO_COLOR is respected by the console crate, which
-    /// indicatif draws with.
+    /// Chooses the form for the current stderr. `template` is an indicatif template; indicatif draws through
+    /// the console crate, which respects NO_COLOR.
     pub(crate) fn new(quiet: bool, template: &str) -> Self {
         if quiet {
             return Show::Nothing;
@@ -31,9 +31,9 @@ impl Show {
         Show::Bar(bar)
     }
 
-    /// Writes a line, with the bar kept out of its way.
+    /// Writes a line without disturbing the bar.
     pub(crate) fn say(&self, line: &str) {
-        // A closed stderr is nobody's problem.
+        // A closed stderr means that there is no reader.
         let print = || drop(writeln!(std::io::stderr(), "{line}"));
         match self {
             Show::Nothing => {}
@@ -42,7 +42,7 @@ impl Show {
         }
     }
 
-    /// Does something with the bar out of its way.
+    /// Runs `work` with the bar hidden.
     pub(crate) fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
         match self {
             Show::Bar(bar) => bar.suspend(work),

@@ -9,7 +9,6 @@ mod commands;
 mod exit;
 mod follow;
 mod in_place;
-mod interrupt;
 mod targets;
 mod terminal;
 
@@ -28,7 +27,7 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),
-        // Whoever read our output has seen enough: `unbloat … | head`.
+        // The reader has seen enough: `unbloat … | head`.
         Err(error) if exit::is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             exit::report(&error);

@@ -1,25 +1,25 @@
-//! Arguments that select running processes, shared by all commands about them.
+//! Arguments that select running processes, shared by all commands about processes.
 
 use anyhow::bail;
 use regex::Regex;
 use unbloat_process::{Pid, Tree};
 
-/// Processes named by number or by a pattern.
+/// Processes selected by PID or by a pattern.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Targets {
-    /// The processes; what runs below each is included.
+    /// Processes by PID; their descendants are included.
     #[arg(value_name = "PID", required_unless_present = "name", value_parser = clap::value_parser!(i32).range(1..))]
     pids: Vec<i32>,
-    /// The processes whose command line matches a regular expression, and what runs below them.
+    /// Processes whose command line matches a regular expression, and their descendants.
     #[arg(long, value_name = "REGEX")]
     name: Option<Regex>,
-    /// Only the processes that are named, not those below them.
+    /// Select only the named processes, without their descendants.
     #[arg(long)]
     no_children: bool,
 }
 
 impl Targets {
-    /// The processes named by number, or found by name.
+    /// Returns the processes given by PID, or found by name.
     pub(crate) fn roots(&self) -> anyhow::Result<Vec<Pid>> {
         let mut roots: Vec<Pid> = self.pids.iter().copied().map(Pid).collect();
         if let Some(name) = &self.name {
@@ -32,7 +32,8 @@ impl Targets {
         Ok(once(roots))
     }
 
-    /// The processes meant at this moment: the roots and, unless `--no-children`, all below them, parents first.
+    /// Returns the currently selected processes: the roots and, unless `--no-children`, all their
+    /// descendants, parents first.
     pub(crate) fn processes(&self, roots: &[Pid]) -> anyhow::Result<Vec<Pid>> {
         if self.no_children {
             return Ok(roots.to_vec());
@@ -42,7 +43,7 @@ impl Targets {
     }
 }
 
-/// Each process once, where it comes first.
+/// Removes duplicates, keeping the first occurrence.
 fn once(pids: Vec<Pid>) -> Vec<Pid> {
     let mut seen = std::collections::HashSet::new();
     pids.into_iter().filter(|pid| seen.insert(*pid)).collect()

@@ -5,15 +5,15 @@ use std::io::IsTerminal as _;
 use std::ops::RangeInclusive;
 use unbloat_report::style::Style;
 
-/// Wider lines than these are hard to read; on a narrower terminal lines break anyhow.
+/// Range of line widths. Wider lines are hard to read; on a narrower terminal lines wrap anyway.
 const WIDTHS: RangeInclusive<usize> = 72..=110;
 
-/// How text for stdout shall look.
+/// Returns the style of text for stdout.
 pub(crate) fn style() -> Style {
     style_within(WIDTHS)
 }
 
-/// As [`style`], for a text that looks well at these widths.
+/// Returns a style like [`style`], with this range of widths.
 pub(crate) fn style_within(widths: RangeInclusive<usize>) -> Style {
     if !is_terminal() {
         return Style::PLAIN;
@@ -22,19 +22,20 @@ pub(crate) fn style_within(widths: RangeInclusive<usize>) -> Style {
     Style { width: columns.clamp(*widths.start(), *widths.end()), color: has_color() }
 }
 
-/// Whether colors may be shown on a terminal: not with `NO_COLOR` (<https://no-color.org>: set and not empty), nor on one
-/// that says that it is dumb.
+/// Returns whether colors may be shown on a terminal: not with `NO_COLOR` (<https://no-color.org>: set and
+/// not empty), nor on a terminal that declares itself dumb.
 pub(crate) fn has_color() -> bool {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !plain && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Whether stdout is a terminal.
+/// Returns whether stdout is a terminal.
 pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// Columns and rows of the terminal. One that does not tell (it says 0) is taken to have the size of old.
+/// Returns columns and rows of the terminal. One that does not report them (or reports 0) is assumed to have
+/// the traditional size.
 pub(crate) fn size() -> (usize, usize) {
     let told = Term::stdout().size_checked().or_else(|| Term::stderr().size_checked());
     let told = told.filter(|&(rows, columns)| rows > 0 && columns > 0);

@@ -1,4 +1,5 @@
-//! `unbloat bench` as a user runs it: against servers with known faults, and against Rails and Sidekiq.
+//! `unbloat bench` from a user's perspective: against servers with known faults, and against Rails and
+//! Sidekiq.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 use serde_json::Value;
@@ -8,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use unbloat_load_servers::cable::{Every, Mischief, Server};
 use unbloat_recording::Kind;
 use unbloat_store::{Reader, Writer, begin};
+use unbloat_test_support::assert_follows;
 
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unbloat")).arg("bench").args(arguments).output().unwrap()
@@ -17,8 +19,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The text of a run that nothing is wrong with. A machine that is too busy for the generator makes the run unclean all the
-/// same: then that, and nothing else, has to be said, and the status is 3.
+/// Returns the text of a sound run. A machine too busy for the generator still makes the run unclean: then
+/// that, and nothing else, has to be reported, with status 3.
 fn sound(output: &Output) -> String {
     let stdout = text(&output.stdout);
     let (result, reasons) = stdout.split_once("not clean:\n").unwrap_or((&stdout, ""));
@@ -27,7 +29,7 @@ fn sound(output: &Output) -> String {
     result.to_owned()
 }
 
-/// The document of a run, held against the schema.
+/// Returns the document of a run, validated by the schema.
 fn document(output: &Output) -> Value {
     document_as(output, "bench.schema.json")
 }
@@ -35,18 +37,11 @@ fn document(output: &Output) -> Value {
 fn document_as(output: &Output, schema: &str) -> Value {
     let document: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(schema);
-    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let faults: Vec<String> = validator
-        .iter_errors(&document)
-        .map(|fault| format!("{} at {}", fault, fault.instance_path()))
-        .collect();
-    assert_eq!(faults, Vec::<String>::new(), "{document:#}");
+    assert_follows(&document, schema);
     document
 }
 
-/// An application under test, ended when the test is.
+/// An application under test, ended with the test.
 struct App {
     child: Child,
     url: String,
@@ -67,7 +62,7 @@ impl App {
 
 impl Drop for App {
     fn drop(&mut self) {
-        // SIGTERM lets it take its own processes along; it ends within seconds or is killed.
+        // SIGTERM lets it end its own processes, too; it ends within seconds or is killed.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         for _ in 0..200 {
             if self.child.try_wait().is_ok_and(|status| status.is_some()) {
@@ -154,7 +149,7 @@ fn a_limit_of_open_files_is_named_with_the_number_that_is_needed() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains("1000 connections need 10") && stderr.contains("may have 60 at most"),
+        stderr.contains("1000 connections need 10") && stderr.contains("may have at most 60"),
         "{stderr}"
     );
     assert!(stderr.contains("ulimit -Hn 10"), "{stderr}");
@@ -189,7 +184,8 @@ fn the_result_lies_in_the_recording_file() {
     let step = [("connect", 10), ("ack", 10), ("delivery", 100), ("fan_out", 10)];
     assert_eq!(&kinds[..4], &step, "{kinds:?}");
     assert_eq!(kinds[6], ("delivery", 200));
-    let marks: Vec<String> = reader.marks().unwrap().into_iter().map(|mark| mark.name).collect();
+    let marks: Vec<String> =
+        reader.marks().unwrap().into_iter().map(|mark| mark.name.raw().to_owned()).collect();
     assert_eq!(marks, ["bench cable begins", "10 clients ended", "20 clients ended"]);
     let show = |options: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
@@ -294,7 +290,7 @@ fn a_rails_shop_is_visited_by_users_who_have_logged_in() {
         (&result["total"]["requests"], &result["total"]["errors"]),
         (&300.into(), &serde_json::json!({}))
     );
-    // Orders are shown to those who have logged in only; the route file expects 200 of them, not a redirection.
+    // Only logged-in users see orders; the route file expects 200 for them, not a redirection.
     for name in ["GET /orders", "GET /products.csv", "GET /search?q={{words}}", "upload"] {
         let routes = result["routes"].as_array().unwrap();
         let route = routes.iter().find(|route| route["name"] == name).unwrap_or_else(|| panic!("{result:#}"));

@@ -1,5 +1,6 @@
-//! `unbloat compare` when things go wrong: servers that do not start, die, ignore SIGTERM or leave something behind, loads
-//! that fail, libraries that are missing. A run that cannot count is kept with its reason, and the next one is not disturbed.
+//! `unbloat compare` in trouble: servers that do not start, die, ignore SIGTERM or leave something behind,
+//! loads that fail, libraries that are missing. A run that cannot count is kept with its reason, and the next
+//! one is not disturbed.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A directory with a plan of two equal variants, one block.
+/// A directory with a plan of two equal variants and one block.
 struct Bench {
     directory: tempfile::TempDir,
 }
 
 impl Bench {
-    /// `server` are lines of the plan's table of that name, `load` of the other.
+    /// Creates the plan. `server` are lines of its table of that name, `load` of the other.
     fn new(server: &str, load: &str) -> Self {
         Self::with(server, load, "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n")
     }
@@ -34,7 +35,7 @@ impl Bench {
         command
     }
 
-    /// The command fails, and says so.
+    /// Asserts that the command fails, and returns its message.
     fn refusal(&self) -> String {
         let Output { status, stderr, .. } = self.command().output().unwrap();
         let text = String::from_utf8(stderr).unwrap();
@@ -58,13 +59,13 @@ impl Bench {
             .collect()
     }
 
-    /// Everything that is started in this test runs in its directory.
+    /// Asserts that nothing started by this test is running; everything runs in its directory.
     fn assert_nothing_runs(&self) {
         assert_eq!(self.running(), Vec::<PathBuf>::new());
     }
 }
 
-/// A server that is a shell script.
+/// Returns a server that is a shell script.
 fn shell(script: &str) -> String {
     format!(
         "start = [\"sh\", \"-c\", '''{script}''']\nready = {{ line = \"ready\" }}\nready-within = \"10s\""
@@ -93,7 +94,7 @@ fn a_server_that_never_gets_ready_is_ended() {
     assert!(text.contains("hello") && text.contains("line \"ready\""), "{text}");
     let server = server.replace("{ line = \"ready\" }", "{ port = \"{port}\" }");
     let text = Bench::new(&server, OWN).refusal();
-    assert!(text.contains("that says it is ready (port"), "{text}");
+    assert!(text.contains("(server.ready-within), waiting for port"), "{text}");
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn what_ignores_sigterm_is_named_killed_and_left_out() {
     assert!(text.contains("left something behind") && text.contains("500ms after SIGTERM"), "{text}");
 }
 
-/// A process of a session of its own that keeps the port, as a daemon would.
+/// A process in its own session that keeps the port, like a daemon.
 #[test]
 fn what_leaves_its_session_and_keeps_the_port_is_found() {
     let leak = r#"require "socket"; trap("TERM", "IGNORE"); TCPServer.new("127.0.0.1", ARGV[0].to_i); $stdout.puts "ready\ndone"; $stdout.flush; sleep"#;
@@ -171,7 +172,9 @@ fn killed_by_sigkill_it_leaves_neither_server_nor_load() {
     let daemon = "setsid sleep 61 & echo ready; exec sleep 62";
     let bench =
         Bench::new(&shell(daemon), "driver = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 63; :\"]");
-    let mut harness = bench.command().stdout(Stdio::null()).spawn().unwrap();
+    let temporary = bench.directory.path().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut harness = bench.command().env("TMPDIR", &temporary).stdout(Stdio::null()).spawn().unwrap();
     let runs = |seconds: &str| {
         bench.running().iter().any(|process| {
             std::fs::read_to_string(process.join("cmdline"))
@@ -190,6 +193,11 @@ fn killed_by_sigkill_it_leaves_neither_server_nor_load() {
         bench.running().is_empty()
     });
     assert!(gone, "{:?}", bench.running());
+    let scratch = (0..1500).find(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::read_dir(&temporary).unwrap().next().is_none()
+    });
+    assert!(scratch.is_some(), "the run's directory is left");
 }
 
 #[test]
@@ -201,11 +209,14 @@ fn a_file_of_another_plan_is_refused_and_kept() {
     let text = std::fs::read_to_string(&plan).unwrap().replace("trouble", "another");
     std::fs::write(&plan, text).unwrap();
     let text = bench.refusal();
-    assert!(text.contains("holds another plan") && text.contains("another") && text.contains("-o"), "{text}");
+    assert!(
+        text.contains("contains another plan") && text.contains("another") && text.contains("-o"),
+        "{text}"
+    );
     assert_eq!(std::fs::read(bench.directory.path().join("plan.unbloat")).unwrap(), before);
 }
 
-/// The applications that come with Unbloat: what is found in each, and a plan that is understood.
+/// The applications that come with Unbloat: each is recognized, and gets a valid plan.
 #[test]
 fn init_knows_the_applications() {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
@@ -232,7 +243,7 @@ fn init_knows_the_applications() {
     }
 }
 
-/// Writes something else into the plan.
+/// Replaces text in the plan.
 fn change(bench: &Bench, from: &str, to: &str) {
     let plan = bench.directory.path().join("plan.toml");
     let text = std::fs::read_to_string(&plan).unwrap();
@@ -240,14 +251,14 @@ fn change(bench: &Bench, from: &str, to: &str) {
     std::fs::write(&plan, text.replace(from, to)).unwrap();
 }
 
-/// What is said goes into the plan's table `[design]`.
+/// Adds lines to the plan's table `[design]`.
 fn design(bench: &Bench, lines: &str) {
     change(bench, "[design]", &format!("[design]\n{lines}"));
 }
 
 #[test]
 fn what_others_take_of_the_machine_is_known_and_a_plan_may_forbid_it() {
-    // Neither server nor load: an orphan that is not below the server.
+    // Neither server nor load: an orphan outside the server's tree.
     let busy = "(sh -c 'while :; do :; done' &); echo ready; exec sleep 60";
     let load = "driver = \"command\"\ncommand = [\"sleep\", \"1\"]";
     let bench = Bench::new(&shell(busy), load);
@@ -263,7 +274,7 @@ fn a_server_is_warmed_up_with_its_load() {
     let load = r#"driver = "command"
 command = ["sh", "-c", "echo run >>runs; echo '{\"p95_s\": 0.25}'"]"#;
     let bench = Bench::new(&shell(WORKS), load);
-    // Longer than the load takes: how far it would get in less depends on the machine.
+    // Longer than the load takes; the progress in less time depends on the machine.
     design(&bench, "warm-up = \"60s\"");
     let document = bench.document();
     assert_eq!(document["variants"][0]["metrics"]["p95"]["values"].as_array().map(Vec::len), Some(2));
@@ -280,7 +291,7 @@ fn a_server_is_stopped_as_the_plan_says() {
     };
     for (stop, signal) in [("\"INT\"", "INT"), ("[\"sh\", \"-c\", \"kill -QUIT {pid}\"]", "QUIT")] {
         let bench = Bench::new(&format!("stop = {stop}\n{}", stubborn(signal)), OWN);
-        // A shell has to get round to its trap.
+        // Gives the shell time to run its trap.
         change(&bench, "stop-within = \"500ms\"", "stop-within = \"30s\"");
         bench.document();
     }
@@ -325,7 +336,8 @@ fn ctrl_c_is_heard_while_a_server_gets_ready_and_while_it_does_its_own_work() {
     }
 }
 
-/// Nothing can be written under /proc, and the kernel says so: the sentence comes before any server is started.
+/// Nothing can be written under /proc, and the kernel says so: the message comes before any server is
+/// started.
 #[test]
 fn too_little_disk_is_said_before_anything_is_started() {
     let bench = Bench::new(&shell(WORKS), OWN);

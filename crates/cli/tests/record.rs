@@ -111,7 +111,8 @@ fn pss_agrees_with_smaps_rollup_read_at_the_same_moment() {
     pids.iter().filter(|&&pid| pid != root).for_each(|&pid| signal("-KILL", pid));
     let started = scratch.one::<i64>("SELECT started_monotonic_ns FROM recording");
     let looks = "FROM sample WHERE pss_bytes IS NOT NULL GROUP BY time_ns ORDER BY";
-    // Other programs come and go that share libraries with the target: only the same moment can be compared.
+    // Other programs that share libraries with the target come and go, so only the same moment can be
+    // compared.
     let mut off: Vec<f64> = read
         .iter()
         .map(|(at, now)| {
@@ -199,8 +200,8 @@ fn a_recording_opens_wherever_its_recorder_was_killed() {
         recorder.0.wait().unwrap();
         let show = Command::new(UNBLOAT).args(["show", "--json"]).arg(scratch.file()).output().unwrap();
         let error = String::from_utf8_lossy(&show.stderr).into_owned();
-        // Killed while the file was being made, before anything was recorded: then it says so.
-        if error.contains("its making was cut short") || error.contains("database of another program") {
+        // Killed while the file was being created, before anything was recorded; it then says so.
+        if error.contains("its creation was cut short") || error.contains("database of another program") {
             continue;
         }
         assert!(show.status.success(), "{error}");
@@ -266,7 +267,7 @@ fn a_running_recording_can_be_marked_and_is_not_taken_over() {
     assert!(String::from_utf8_lossy(&late.stderr).contains("is not being recorded any more"));
 }
 
-/// The parts of one process's memory are those of its PSS, too: it shares its libraries with others.
+/// Even for a single process the parts are those of its PSS, because it shares its libraries with others.
 #[test]
 fn the_census_of_one_process_sums_up_to_its_pss() {
     let scratch = Scratch::new();
@@ -275,12 +276,35 @@ fn the_census_of_one_process_sums_up_to_its_pss() {
     let census = "SELECT sum(proportional_bytes) FROM census GROUP BY time_ns ORDER BY time_ns DESC LIMIT 1";
     let pss = "SELECT pss_bytes FROM sample WHERE pss_bytes IS NOT NULL ORDER BY time_ns DESC LIMIT 1";
     let (parts, pss) = (scratch.one::<i64>(census) as f64, scratch.one::<i64>(pss) as f64);
-    // Others that map the C library come and go between the two readings.
+    // Other processes that map the C library come and go between the two readings.
     assert!((parts - pss).abs() < 0.2 * pss, "{parts} of {pss}");
     let rss = "SELECT sum(bytes) FROM census GROUP BY time_ns ORDER BY time_ns DESC LIMIT 1";
     assert!(parts < 0.8 * scratch.one::<i64>(rss) as f64, "a small program is mostly shared libraries");
     let svg = unbloat(&["plot", "--by", "category", scratch.file().to_str().unwrap()]).stdout;
-    assert!(String::from_utf8(svg).unwrap().contains("What memory is made of (PSS)"));
+    assert!(String::from_utf8(svg).unwrap().contains("Composition of memory (PSS)"));
+}
+
+/// The parts are those that a purge would return and that are stranded, and no memory is unknown.
+#[test]
+fn the_census_of_a_jemalloc_has_its_parts() {
+    let library = unbloat_test_support::system_library("libjemalloc.so.2").expect("run scripts/deps test");
+    let scratch = Scratch::new();
+    let options = ["--duration", "3s", "--budget", "100%", "--census", "200ms", "--"];
+    let script = "rows = Array.new(60_000) { |i| 'x' * (i % 900) }; \
+                  KEPT = rows.each_slice(40).map(&:first); rows = nil; GC.start; sleep";
+    let mut command = scratch.record(&options);
+    command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
+    command.args(["MALLOC_CONF=dirty_decay_ms:-1", "ruby", "--disable-gems", "-e", script]);
+    assert!(command.status().unwrap().code().is_some());
+    let last = "SELECT bytes FROM census WHERE time_ns = (SELECT max(time_ns) FROM census) AND category = ";
+    for (category, least) in
+        [("malloc_live", 1 << 20), ("malloc_trimmable", 1 << 20), ("malloc_stranded", 100 << 10)]
+    {
+        let bytes = scratch.one::<i64>(&format!("{last}'{category}'"));
+        assert!(bytes > least, "{category}: {bytes}");
+    }
+    // Before the linker has loaded jemalloc there may be a look at `env`, which is glibc's.
+    assert_eq!(scratch.one::<i64>("SELECT count(*) FROM census WHERE category = 'allocator_other'"), 0);
 }
 
 #[test]
@@ -289,7 +313,7 @@ fn the_policy_of_a_process_is_recorded_and_what_of_it_is_not_live() {
     let options = ["--duration", "4s", "--budget", "100%", "--census", "100ms", "--"];
     let mut command = scratch.record(&options);
     command.args([UNBLOAT, "run", "--quiet", "--policy", "arenas=2", "--", "sleep", "60"]);
-    // glibc lets the tunable win.
+    // glibc gives the tunable precedence.
     command.env("GLIBC_TUNABLES", "glibc.malloc.arena_max=5");
     assert!(command.status().unwrap().code().is_some());
     let runtime = scratch.one::<String>("SELECT runtime FROM process WHERE runtime LIKE '%policy%'");

@@ -1,4 +1,4 @@
-//! `unbloat record` where something is in its way: a full disk, processes that it may not read, very many of them.
+//! `unbloat record` under adverse conditions: a full disk, unreadable processes, very many of them.
 #![allow(clippy::unwrap_used)]
 
 mod recording;
@@ -13,11 +13,12 @@ fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// The command ran to its end, the error says what happened, and everything up to then can be read.
+/// Asserts that the command ran to its end, the error describes the problem, and everything up to then is
+/// readable.
 fn assert_ended_by_full_disk(scratch: &Scratch, output: &Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("no space left") && error.contains("the command goes on"), "{error}");
+    assert!(error.contains("no space left") && error.contains("the command continues"), "{error}");
     assert_eq!(fs::read_to_string(scratch.path("done")).unwrap(), "yes\n", "the command ran to its end");
     assert_eq!(scratch.one::<String>("PRAGMA integrity_check"), "ok");
     assert!(scratch.one::<i64>("SELECT count(*) FROM sample") > 100);
@@ -31,7 +32,7 @@ fn a_full_disk_ends_the_recording_and_not_the_command() {
     let scratch = Scratch::new();
     let (disk, done) = (scratch.path("disk"), scratch.path("done"));
     fs::create_dir(&disk).unwrap();
-    // The disk goes with the mount namespace: what is on it is fetched before.
+    // The disk disappears with the mount namespace, so its contents are fetched before.
     let script = format!(
         "mount -t tmpfs -o size=400k none {disk} || exit 77; \
          {UNBLOAT} record -o {disk}/a.unbloat --interval 2ms -- sh -c 'sleep 8; echo yes > {done}'; \
@@ -42,7 +43,7 @@ fn a_full_disk_ends_the_recording_and_not_the_command() {
     );
     let output = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap();
     if output.status.code() == Some(77) {
-        // A container that lets nobody mount.
+        // In a container that forbids mounting.
         return;
     }
     assert_ended_by_full_disk(&scratch, &output);
@@ -67,7 +68,7 @@ fn of_a_process_that_may_not_be_read_what_may_is_recorded() {
     }
     let scratch = Scratch::new();
     fs::set_permissions(scratch.0.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // Wherever the sources lie, another user may not get there.
+    // Another user may not have access to the location of the sources.
     let program = scratch.path("unbloat");
     fs::copy(UNBLOAT, &program).unwrap();
     let as_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -144,7 +145,7 @@ fn a_thousand_processes_are_recorded_and_gone_afterwards() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The wall clock is an hour ahead as soon as a file is there.
+/// Puts the wall clock an hour ahead as soon as a file exists.
 const STEPPED_CLOCK: &str = r#"
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -166,7 +167,7 @@ fn a_step_of_the_wall_clock_moves_no_sample_and_is_written_down() {
     let mut recorder = Guard(command.env("LD_PRELOAD", library).env("STEP", &step).spawn().unwrap());
     eventually("a sample", || scratch.has("SELECT 1 FROM sample"));
     fs::write(&step, "").unwrap();
-    // By how much the anchor at the start is wrong from then on.
+    // The error of the anchor at the start from then on.
     let off = "SELECT sample.time_ns FROM clock, recording, sample WHERE sample.time_ns > clock.time_ns \
                AND clock.wall_ns - clock.time_ns - started_wall_ns BETWEEN 3540e9 AND 3660e9";
     eventually("the step, and a sample after it", || scratch.has(off));
@@ -202,7 +203,7 @@ fn the_runtime_library_tells_its_counters() {
     assert!(most("gc_count") > 5 && most("trims") > 0, "{} {}", most("gc_count"), most("trims"));
 }
 
-/// The write lock of the file, held by a reader for longer than any writer would wait for it.
+/// The file's write lock, held by a reader for longer than any writer would wait for it.
 #[test]
 fn a_lock_that_somebody_holds_delays_the_file_and_loses_nothing() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! `unbloat record` while system calls on its file fail: the service lives, and the file is whole.
+//! `unbloat record` while system calls on its file fail: the service lives, and the file is intact.
 #![allow(clippy::unwrap_used)]
 
 mod recording;
@@ -6,7 +6,7 @@ mod recording;
 use recording::{Scratch, UNBLOAT};
 use std::process::Command;
 
-/// Fails the nth call of one function on a file whose name holds `.unbloat`, and every later one.
+/// Fails the nth call of one function on a file whose name contains `.unbloat`, and every later one.
 const INJECTOR: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -55,15 +55,15 @@ fn record_with_fault(call: &str, nth: u32) {
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!told.contains("panicked"), "{call} {nth}: {told}");
-    // A file that cannot even be made starts no service; that is said, and nothing is left.
+    // If the file cannot even be created, no service is started; the error says so, and nothing is left.
     if !done.exists() {
         assert!(output.status.code() == Some(1) && told.contains("a.unbloat"), "{call} {nth}: {told}");
         return;
     }
-    // Two seconds make some ninety writes on the file.
+    // Two seconds cause some ninety writes to the file.
     if call == "write" && nth <= 30 {
         assert!(
-            told.contains("the command goes on") || output.status.code() == Some(1),
+            told.contains("the command continues") || output.status.code() == Some(1),
             "{call} {nth}: {told}"
         );
     }
@@ -72,7 +72,7 @@ fn record_with_fault(call: &str, nth: u32) {
     }
 }
 
-/// The sweep in its short form; `make faults` takes every n up to 120.
+/// The sweep in its short form; `make faults` runs every n up to 120.
 #[test]
 fn a_failing_call_on_the_file_never_ends_the_service() {
     let long = std::env::var_os("UNBLOAT_FAULTS_LONG").is_some();

@@ -1,4 +1,4 @@
-//! Documents that `show`, `growth`, `plot` and `import` make of recordings, held against their schemas.
+//! Documents that `show`, `growth`, `plot` and `import` create from recordings, validated by their schemas.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use unbloat_recording::{CategoryBytes, Counter, Kind, NewProcess, Sample};
 use unbloat_store::{Writer, begin};
+use unbloat_test_support::assert_follows;
 
 fn unbloat(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unbloat")).args(arguments).output().unwrap()
@@ -15,20 +16,11 @@ fn document(arguments: &[&str], schema: &str) -> Value {
     let output = unbloat(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    validate(&document, schema);
+    assert_follows(&document, schema);
     document
 }
 
-fn validate(document: &Value, schema: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(schema);
-    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<_> =
-        validator.iter_errors(document).map(|e| format!("{} at {}", e, e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-}
-
-/// An hour of a process whose live memory and bloat move as the two functions of time (0 to 1) say, in MiB.
+/// Creates an hour of a process whose live memory and bloat, in MiB, follow two functions of time (0 to 1).
 fn made_up(directory: &Path, live: fn(f64) -> f64, bloat: fn(f64) -> f64) -> PathBuf {
     let path = directory.join("made-up.unbloat");
     let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
@@ -96,6 +88,47 @@ fn growth_tells_a_leak_from_fragmentation_and_a_plateau() {
     assert!(plateau.starts_with("A plateau"), "{plateau}");
 }
 
+/// Makes the process one whose allocator was not walked: its bytes are one category, and a counter says so.
+fn never_walked(path: &Path) {
+    let db = rusqlite::Connection::open(path).unwrap();
+    db.execute_batch(
+        "DELETE FROM census WHERE category = 'malloc_stranded';
+         UPDATE census SET category = 'allocator_other' WHERE category = 'malloc_live';
+         INSERT INTO counter (time_ns, process, name, value)
+             SELECT time_ns, process, 'heap_walked', 0 FROM counter WHERE name = 'ruby_live_slots';",
+    )
+    .unwrap();
+}
+
+#[test]
+fn bloat_that_nobody_could_tell_is_absent_and_not_0() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = made_up(directory.path(), |t| 100.0 + 60.0 * t, |_| 30.0);
+    never_walked(&path);
+    let file = path.to_str().unwrap();
+    let growth = document(&["growth", "--json", file], "growth.schema.json");
+    let judged: Vec<&String> = growth["quantities"].as_object().unwrap().keys().collect();
+    assert_eq!(judged, ["memory", "ruby_live_slots"], "{growth:#}");
+    let conclusion = growth["conclusion"].as_str().unwrap();
+    assert!(
+        conclusion.contains("was not walked") && conclusion.contains("Ruby objects grow"),
+        "{conclusion}"
+    );
+    let text = String::from_utf8(unbloat(&["growth", file]).stdout).unwrap();
+    assert!(!text.contains("\nbloat") && !text.contains("\nlive"), "{text}");
+
+    let out = directory.path().join("plot.json");
+    assert!(unbloat(&["plot", file, "-o", out.to_str().unwrap()]).status.success());
+    let plotted: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_follows(&plotted, "plot.schema.json");
+    assert_eq!(plotted["recordings"][0]["census"][0]["walked"], false);
+    let svg = String::from_utf8(unbloat(&["plot", "--by", "category", file]).stdout).unwrap();
+    assert!(svg.contains("not told apart") && !svg.contains(">stranded<"));
+    let out = directory.path().join("plot.csv");
+    assert!(unbloat(&["plot", "--by", "category", file, "-o", out.to_str().unwrap()]).status.success());
+    assert!(!std::fs::read_to_string(&out).unwrap().contains("malloc_"));
+}
+
 #[test]
 fn show_and_plot_say_what_there_is() {
     let directory = tempfile::tempdir().unwrap();
@@ -113,7 +146,7 @@ fn show_and_plot_say_what_there_is() {
     let out = directory.path().join("plot.json");
     assert!(unbloat(&["plot", file, file, "-o", out.to_str().unwrap()]).status.success());
     let plotted: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
-    validate(&plotted, "plot.schema.json");
+    assert_follows(&plotted, "plot.schema.json");
     assert_eq!(plotted["recordings"][1]["looks"].as_array().unwrap().len(), 360);
 
     let svg = String::from_utf8(unbloat(&["plot", "--by", "category", file]).stdout).unwrap();
@@ -125,7 +158,7 @@ fn show_and_plot_say_what_there_is() {
     assert!(String::from_utf8_lossy(&strange.stderr).contains(".svg, .png, .html, .csv or .json"));
 }
 
-/// The queries of the guide are taken from the guide.
+/// Runs the queries in the guide.
 #[test]
 fn the_documented_queries_work() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! One build of the libraries in every Ruby: the machine's own, another (`UNBLOAT_TEST_RUBY`), or one in another Debian
-//! (`UNBLOAT_TEST_ROOT`, see `scripts/matrix`) with its own glibc.
+//! One build of the libraries in every Ruby: the machine's own, another (`UNBLOAT_TEST_RUBY`), or one in
+//! another Debian (`UNBLOAT_TEST_ROOT`, see `scripts/matrix`) with its own glibc.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use unbloat_test_support::{ruby_executable, target_command};
 
-/// Our libraries in a directory that targets can see, under the same path from there as `inside`.
+/// Our libraries in a directory visible to targets, whose path for them is `inside`.
 struct Libraries {
     _directory: tempfile::TempDir,
     inside: PathBuf,
@@ -26,7 +26,7 @@ impl Libraries {
         Self { _directory: directory, inside }
     }
 
-    /// Runs a piece of Ruby under a policy, as someone does who has the libraries and the lines of `unbloat env`.
+    /// Runs a piece of Ruby under a policy, with only the libraries and the lines of `unbloat env`.
     fn ruby(&self, policy: &str, code: &str) -> Output {
         let lines = Command::new(env!("CARGO_BIN_EXE_unbloat"))
             .args(["env", "--policy", policy, "--libraries"])

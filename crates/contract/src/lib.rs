@@ -4,27 +4,43 @@
 //! |---|---|
 //! | [`page`] | the layout of the status page |
 //! | [`place`] | the file of a status page: its directory and its name |
-//! | [`snapshot`] | reading a status page back from its bytes |
-//! | [`reason`] | reasons for which the runtime did nothing |
-//! | [`library`] | the two libraries that are loaded into servers, by name |
+//! | [`snapshot`] | parses a status page |
+//! | [`text`] | cutting and splitting texts without a path to a panic |
+//! | [`reason`] | reasons why the runtime did nothing |
+//! | [`library`] | the names of the two libraries loaded into servers |
 //! | [`vocabulary`] | the parts of a policy, the words of their values, and the environment variables that carry them |
 //!
-//! **The status page.** Every process that has the runtime loaded keeps one small file of [`PAGE_BYTES`] bytes. The file is an
-//! array of 64-bit words in the machine's byte order; [`Word`] and [`Text`] name them. The writer
-//! copies its words there from time to time; two words may be from moments a little apart. [`Word::Magic`] is written last: a page without it is still being made. The writer is
-//! `crates/runtime`; the reader that finds a process's page is `unbloat_process::status_page`.
+//! **The status page.** Every process that has the runtime loaded keeps one small file of [`PAGE_BYTES`]
+//! bytes. The file is an array of 64-bit words in the machine's byte order; [`Word`] and [`Text`] name them.
+//! The writer copies its words there from time to time, so two words may be from slightly different moments.
+//! [`Word::Magic`] is written last: a page without it is still being created. The writer is `crates/runtime`;
+//! the reader that finds a process's page is `unbloat_process::status_page`.
 #![no_std]
+// It is linked into servers: see crates/runtime.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod library;
 pub mod page;
 pub mod place;
 pub mod reason;
 pub mod snapshot;
+pub mod text;
 pub mod vocabulary;
 
 pub use library::Library;
 pub use page::{
-    MAGIC, PAGE_BYTES, TRIM_BUCKET_BOUNDS_NS, TRIM_BUCKETS, Text, WORDS, Word, pack, trim_bucket,
+    MAGIC, PAGE_BYTES, TRIM_BUCKET_BOUNDS_NS, TRIM_BUCKETS, Text, WORDS, Word, pack, trim_bucket, words_of,
 };
 pub use place::{FileName, RUNTIME_SUBDIRECTORY, SHARED_MEMORY_PREFIX};
 pub use reason::Reason;

@@ -1,16 +1,16 @@
-//! The two shared libraries that the `unbloat` binary carries, by name.
+//! The names of the two shared libraries contained in the `unbloat` binary.
 
-/// A library that is loaded into servers.
+/// A library loaded into servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// The runtime: Ruby extension and preloadable.
+    /// The runtime: a Ruby extension that can also be preloaded.
     Runtime,
-    /// jemalloc with defaults for Ruby servers, to be preloaded.
+    /// jemalloc with defaults for Ruby servers, for preloading.
     Jemalloc,
 }
 
 impl Library {
-    /// All of them.
+    /// All libraries.
     pub const ALL: [Library; 2] = [Library::Runtime, Library::Jemalloc];
 
     /// The file's name. Ruby derives the extension's entry point from it.

@@ -1,4 +1,6 @@
-//! The layout of the status page: which word holds which number, and where the texts lie.
+//! The layout of the status page: the words with their numbers, and the places of the texts.
+
+use crate::text::cut;
 
 /// Size of the file and of the mapping, in bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -8,7 +10,7 @@ pub const WORDS: usize = PAGE_BYTES / 8;
 
 /// The first word of a finished page: the bytes `UNBLOAT` and the version of this layout.
 ///
-/// The version changes when a word changes its meaning or its place; new words at the end do not change it.
+/// The version changes if a word changes its meaning or its place; new words at the end do not change it.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"UNBLOAT\x01");
 
 /// Upper bounds, in nanoseconds, of the buckets of the trim-time histogram; one more bucket takes the rest.
@@ -29,27 +31,29 @@ pub const TRIM_BUCKET_BOUNDS_NS: [u64; 11] = [
 /// Number of buckets of the trim-time histogram.
 pub const TRIM_BUCKETS: usize = TRIM_BUCKET_BOUNDS_NS.len() + 1;
 
-/// The bucket that a trim of this many nanoseconds belongs to.
+/// Returns the bucket of a trim with this duration.
 pub fn trim_bucket(ns: u64) -> usize {
     TRIM_BUCKET_BOUNDS_NS.iter().position(|&bound| ns <= bound).unwrap_or(TRIM_BUCKET_BOUNDS_NS.len())
 }
 
-/// The places of the numbers on the page. The discriminant is the index of the word.
+/// The numbers on the page. The discriminant is the index of the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Word {
     /// [`MAGIC`]; stored last.
     Magic = 0,
-    /// The process id as the process itself sees it (in its own pid namespace).
+    /// The process ID in the process's own PID namespace.
     Pid = 1,
-    /// Start of the process: field 22 of `/proc/PID/stat`, clock ticks since boot. With the pid it names a
-    /// process for good, so that a page that outlived its process is not taken for its successor's.
+    /// Start of the process: field 22 of `/proc/PID/stat`, clock ticks since boot. Together with the PID it
+    /// identifies a process for good, so that a page that outlived its process is not mistaken for its
+    /// successor's.
     StartTicks = 2,
-    /// Garbage collections of either kind since the process (or its nearest forked ancestor) began.
+    /// Garbage collections of either kind since the process (or its nearest forked ancestor) started.
     GcCount = 3,
-    /// Full collections among them.
+    /// Number of full collections among them.
     GcMajorCount = 4,
-    /// Number of times that freed memory was given back to the kernel (`malloc_trim` or the allocator's own purge).
+    /// Number of times that freed memory was returned to the kernel (`malloc_trim` or the allocator's own
+    /// purge).
     Trims = 5,
     /// Bytes by which the resident set shrank over those trims, summed; growth during a trim counts as 0.
     TrimReturnedBytes = 6,
@@ -57,7 +61,8 @@ pub enum Word {
     TrimNs = 7,
     /// The longest single trim in nanoseconds.
     TrimMaxNs = 8,
-    /// Minor page faults soon after pages were given back, at most as many as those: memory that was needed again.
+    /// Minor page faults soon after pages were returned, at most as many as those: memory that was needed
+    /// again.
     Refaults = 9,
     /// Reason for the last decision of the policy; see [`crate::Reason`].
     LastReason = 10,
@@ -69,35 +74,36 @@ pub enum Word {
     LastTrimAfterBytes = 13,
     /// Trims made because the process had fallen idle.
     IdleTrims = 14,
-    /// Trims asked for by the program with `Unbloat.trim`.
+    /// Trims requested by the program through `Unbloat.trim`.
     RequestedTrims = 15,
-    /// Number of `Unbloat.suspend` blocks that are open now.
+    /// Number of open `Unbloat.suspend` blocks.
     Suspended = 16,
-    /// Number of forks between this process and the one that was started with the runtime.
+    /// Number of forks between this process and the one started with the runtime.
     ForkGeneration = 17,
-    /// 1 when the runtime hears the garbage collector, 0 when it has switched itself off or is not in a Ruby.
+    /// 1 if the runtime observes the garbage collector, 0 if it has switched itself off or is not in a Ruby.
     Hearing = 18,
-    /// Processor nanoseconds used by the runtime's own thread.
+    /// CPU nanoseconds used by the runtime's own thread.
     ThreadCpuNs = 19,
-    /// Moment at which the allocator returns freed pages: 1 at once, 2 after its own delay, 0 where the runtime does not decide that.
+    /// Moment at which the allocator returns freed pages: 1 at once, 2 after its own delay, 0 if the runtime
+    /// does not control that.
     Returning = 20,
     /// First of the [`TRIM_BUCKETS`] buckets of the trim-time histogram.
     TrimHistogram = 32,
 }
 
-/// The places of the texts on the page: UTF-8, padded with zero bytes, cut at the end of their room.
+/// The texts on the page: UTF-8, padded with zero bytes, truncated to their space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Text {
-    /// The policy in force, spelled as `unbloat run --policy` takes it.
+    /// The policy in force, in the spelling of `unbloat run --policy`.
     Policy,
     /// The allocator found in the process: `glibc 2.36`, `jemalloc 5.3.1`, or `unknown (FILE)` with the file
     /// that serves malloc.
     Allocator,
     /// The version of the runtime library.
     Library,
-    /// Ruby's version as the process states it, empty outside Ruby.
+    /// Ruby's version as reported by the process, empty outside Ruby.
     Ruby,
-    /// Problems of this process, in words; empty when there are none.
+    /// Problems of this process, in words; empty if there are none.
     Notice,
 }
 
@@ -113,6 +119,11 @@ impl Text {
         }
     }
 
+    /// Room in bytes.
+    pub const fn bytes(self) -> usize {
+        self.words().saturating_mul(8)
+    }
+
     /// Number of words.
     pub const fn words(self) -> usize {
         match self {
@@ -123,21 +134,15 @@ impl Text {
     }
 }
 
-/// The words that hold a text, in order, for a writer to store from [`Text::first_word`] on.
+/// Returns the words of a text, in order, for a writer to store from [`Text::first_word`] on.
 ///
-/// A text longer than its room is cut at a character's boundary.
+/// A text that is too long is truncated at a character boundary.
 pub fn pack(place: Text, text: &str) -> impl Iterator<Item = u64> {
-    let room = place.words() * 8;
-    let mut end = text.len().min(room);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let bytes = text.as_bytes().get(..end).unwrap_or_default();
-    (0..place.words()).map(move |word| {
-        let mut packed = [0; 8];
-        for (to, from) in packed.iter_mut().zip(bytes.iter().skip(word * 8)) {
-            *to = *from;
-        }
-        u64::from_ne_bytes(packed)
-    })
+    words_of(cut(text, place.bytes())).take(place.words())
+}
+
+/// The words that hold a text, followed by zeros without end.
+pub fn words_of(text: &str) -> impl Iterator<Item = u64> {
+    let mut bytes = text.bytes();
+    core::iter::repeat_with(move || u64::from_ne_bytes([(); 8].map(|()| bytes.next().unwrap_or(0))))
 }

@@ -1,28 +1,30 @@
 //! The place of a status page in the file system: its directory and its name.
 
+use crate::text::split_once;
 use core::fmt;
 
 /// Name of the directory under `$XDG_RUNTIME_DIR`.
 pub const RUNTIME_SUBDIRECTORY: &str = "unbloat";
 
-/// Directory used without `$XDG_RUNTIME_DIR`, to be followed by the effective user id.
+/// Directory used without `$XDG_RUNTIME_DIR`, to be followed by the effective user ID.
 pub const SHARED_MEMORY_PREFIX: &str = "/dev/shm/unbloat-";
 
 /// A page's file name: `NAMESPACE-PID.status`.
 ///
-/// NAMESPACE is the inode of `/proc/self/ns/pid`: containers may share `/dev/shm` and still count pids apart.
+/// NAMESPACE is the inode of `/proc/self/ns/pid`, since containers may share `/dev/shm` but number processes
+/// independently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileName {
-    /// Inode number of the pid namespace.
+    /// Inode number of the PID namespace.
     pub namespace: u64,
-    /// The process id in that namespace.
+    /// The process ID in that namespace.
     pub pid: u32,
 }
 
 impl FileName {
-    /// Reads a name back; anything else in the directory gives `None`.
+    /// Parses a name; anything else in the directory gives `None`.
     pub fn parse(name: &str) -> Option<Self> {
-        let (namespace, pid) = name.strip_suffix(".status")?.split_once('-')?;
+        let (namespace, pid) = split_once(name.strip_suffix(".status")?, b'-')?;
         Some(Self { namespace: namespace.parse().ok()?, pid: pid.parse().ok()? })
     }
 }

@@ -1,12 +1,12 @@
-//! Reasons for which the runtime did nothing the last time it decided.
+//! Reasons why the runtime did nothing at its last decision.
 
 use core::fmt;
 
-/// The outcome of the policy's last decision. The discriminant is what [`crate::Word::LastReason`] holds.
+/// The outcome of the policy's last decision. The discriminant is the value of [`crate::Word::LastReason`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Reason {
-    /// No garbage collection has been heard yet.
+    /// No garbage collection has been observed yet.
     NothingHeard = 0,
     /// It did act: the last decision was to trim.
     Trimmed = 1,
@@ -14,11 +14,11 @@ pub enum Reason {
     NoGrowth = 2,
     /// The minimum interval since the end of the last trim has not passed.
     TooSoon = 3,
-    /// The processor budget for trimming is used up for now.
+    /// The CPU budget for trimming is used up for now.
     CpuBudget = 4,
     /// The last trims returned too few bytes for the time they took.
     LowYield = 5,
-    /// The program needed at once what the last trims returned.
+    /// The program needed the memory of the last trims again at once.
     Refaulted = 6,
     /// The program is inside `Unbloat.suspend`.
     Suspended = 7,
@@ -28,24 +28,25 @@ pub enum Reason {
     MinorCollection = 9,
     /// The policy in force does not trim.
     PolicyDoesNotTrim = 10,
-    /// The allocator in the process is not one that the runtime can trim.
+    /// The runtime cannot trim the allocator in the process.
     UnknownAllocator = 11,
     /// `UNBLOAT=0` is set.
     SwitchedOff = 12,
-    /// This Ruby lacks a function that the runtime needs.
+    /// This Ruby lacks a function required by the runtime.
     UnknownRuby = 13,
-    /// The runtime met a state that it does not know and stopped itself.
+    /// The runtime encountered an unknown state and stopped itself.
     InternalError = 14,
-    /// A trim would keep threads of the busy process waiting for too long; it is left for when the process falls idle.
+    /// A trim would delay threads of the busy process for too long; it is postponed until the process is
+    /// idle.
     TooLong = 15,
     /// The runtime's thread could not be started.
     NoThread = 16,
-    /// A code that this version does not know.
+    /// A code unknown to this version.
     Unknown = u64::MAX,
 }
 
 impl Reason {
-    /// The reason behind a code.
+    /// Returns the reason with this code.
     pub fn from_code(code: u64) -> Self {
         const KNOWN: [Reason; 17] = [
             Reason::NothingHeard,
@@ -69,7 +70,7 @@ impl Reason {
         KNOWN.into_iter().find(|&reason| reason as u64 == code).unwrap_or(Reason::Unknown)
     }
 
-    /// The reason in words.
+    /// Returns the reason in words.
     pub fn text(self) -> &'static str {
         match self {
             Reason::NothingHeard => "no garbage collection has been heard yet",

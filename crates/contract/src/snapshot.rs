@@ -1,4 +1,4 @@
-//! Reading a status page back from its bytes.
+//! Parses a status page.
 
 use crate::page::{MAGIC, PAGE_BYTES, TRIM_BUCKETS, Text, WORDS, Word};
 use crate::reason::Reason;
@@ -10,7 +10,7 @@ pub struct Snapshot {
     words: [u64; WORDS],
 }
 
-/// Reason for which some bytes are not a status page.
+/// The reason why some bytes are not a status page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// Fewer than [`PAGE_BYTES`] bytes.
@@ -18,7 +18,7 @@ pub enum Malformed {
         /// Number of bytes.
         bytes: usize,
     },
-    /// The first word is not [`MAGIC`] of any version: not a page, or one that is still being made.
+    /// The first word is not [`MAGIC`] of any version: not a page, or one still being created.
     NotAPage,
     /// A page of another version of the layout.
     OtherVersion {
@@ -31,7 +31,7 @@ impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Malformed::Short { bytes } => write!(f, "it has {bytes} bytes instead of {PAGE_BYTES}"),
-            Malformed::NotAPage => f.write_str("it does not begin as a status page does"),
+            Malformed::NotAPage => f.write_str("it does not begin like a status page"),
             Malformed::OtherVersion { version } => write!(
                 f,
                 "its layout has version {version} and this unbloat knows version {}: use the unbloat that started the process",
@@ -44,10 +44,10 @@ impl fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 impl Snapshot {
-    /// Takes a page's bytes apart.
+    /// Parses a page.
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes are not a finished page of this version.
+    /// [`Malformed`] if the bytes are not a finished page of this version.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let page = bytes.get(..PAGE_BYTES).ok_or(Malformed::Short { bytes: bytes.len() })?;
         let mut words = [0; WORDS];
@@ -64,18 +64,18 @@ impl Snapshot {
         }
     }
 
-    /// One number.
+    /// Returns one number.
     pub fn word(&self, place: Word) -> u64 {
         self.words.get(place as usize).copied().unwrap_or_default()
     }
 
-    /// One text, copied into `room`; bytes that are not UTF-8 end it.
+    /// Copies one text into `room`; it ends at bytes that are not UTF-8.
     pub fn text<'a>(&self, place: Text, room: &'a mut [u8; 256]) -> &'a str {
         let words = self.words.iter().skip(place.first_word()).take(place.words());
         for (to, word) in room.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
-        let bytes = room.get(..place.words() * 8).unwrap_or_default();
+        let bytes = room.get(..place.bytes()).unwrap_or_default();
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         let text = bytes.get(..end).unwrap_or_default();
         match core::str::from_utf8(text) {
@@ -86,12 +86,13 @@ impl Snapshot {
         }
     }
 
-    /// Reason for the last decision of the policy.
+    /// Returns the reason for the policy's last decision.
     pub fn last_reason(&self) -> Reason {
         Reason::from_code(self.word(Word::LastReason))
     }
 
-    /// Moment at which freed pages go back, where the runtime decides that: `at_once`, or `later`, after the allocator's own delay.
+    /// Returns when freed pages are returned, if the runtime controls that: `at_once`, or `later`, after the
+    /// allocator's own delay.
     pub fn returning(&self) -> Option<&'static str> {
         match self.word(Word::Returning) {
             1 => Some("at_once"),
@@ -100,7 +101,7 @@ impl Snapshot {
         }
     }
 
-    /// Number of trims in each bucket of [`crate::TRIM_BUCKET_BOUNDS_NS`] and beyond.
+    /// Returns the number of trims in each bucket of [`crate::TRIM_BUCKET_BOUNDS_NS`] and beyond.
     pub fn trim_histogram(&self) -> [u64; TRIM_BUCKETS] {
         let mut buckets = [0; TRIM_BUCKETS];
         let words = self.words.iter().skip(Word::TrimHistogram as usize);

@@ -1,4 +1,5 @@
-//! The words that `unbloat run` writes and the runtime reads: parts of a policy, their values, environment variables.
+//! The vocabulary written by `unbloat run` and read by the runtime: parts of a policy, their values,
+//! environment variables.
 
 use core::ffi::CStr;
 
@@ -12,7 +13,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All values, in the order in which messages list them.
+            /// All values, in the order used by messages.
             pub const ALL: &'static [$name] = &[$($name::$value),*];
 
             /// The value's spelling.
@@ -23,7 +24,7 @@ macro_rules! words {
                 }
             }
 
-            /// The value that is spelled so.
+            /// Returns the value with this spelling.
             #[must_use]
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.word() == word)
@@ -33,15 +34,15 @@ macro_rules! words {
 }
 
 words! {
-    /// The parts that a policy consists of.
+    /// The parts of a policy.
     Part {
-        /// `allocator=WORD`: who serves `malloc`.
+        /// `allocator=WORD`: the allocator that serves `malloc`.
         Allocator = "allocator",
         /// `arenas=N`: at most N arenas in glibc.
         Arenas = "arenas",
-        /// `trim=WORD`: which collections are followed by a trim.
+        /// `trim=WORD`: the collections after which to trim.
         Trim = "trim",
-        /// `compact=WORD`: when Ruby's heap is compacted.
+        /// `compact=WORD`: the moments at which Ruby's heap is compacted.
         Compact = "compact",
         /// `warmup`: `Process.warmup` before the server forks.
         Warmup = "warmup",
@@ -49,15 +50,15 @@ words! {
 }
 
 words! {
-    /// The collections that are followed by a trim.
+    /// The collections after which to trim.
     Trim {
         /// None.
         Off = "off",
-        /// Each full one.
+        /// Every full one.
         Major = "major",
-        /// Each one.
+        /// Every one.
         Every = "every",
-        /// Those after which there is something to gain, within a budget.
+        /// Those with an expected gain, within a budget.
         Adaptive = "adaptive",
     }
 }
@@ -79,7 +80,7 @@ const OFF: [&str; 4] = ["0", "off", "false", "no"];
 /// Words that switch something on.
 const ON: [&str; 4] = ["1", "on", "true", "yes"];
 
-/// The meaning of a switch's value; `None` for a word that is neither on nor off.
+/// Parses a switch's value; `None` for a word that is neither on nor off.
 #[must_use]
 pub fn switch(word: &str) -> Option<bool> {
     let on = ON.contains(&word);
@@ -89,7 +90,7 @@ pub fn switch(word: &str) -> Option<bool> {
 /// Defines the variables with their C strings.
 macro_rules! variables {
     ($($(#[$doc:meta])* $variable:ident = $name:literal,)*) => {
-        /// A variable of Unbloat's own.
+        /// A variable of Unbloat.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Variable {
             $($(#[$doc])* $variable,)*
@@ -99,7 +100,7 @@ macro_rules! variables {
             /// All variables.
             pub const ALL: &'static [Variable] = &[$(Variable::$variable),*];
 
-            /// The variable's name as C has it.
+            /// Returns the variable's name as a C string.
             #[must_use]
             pub const fn c_name(self) -> &'static CStr {
                 match self {
@@ -113,7 +114,7 @@ macro_rules! variables {
 variables! {
     /// `0` switches the runtime off.
     Enabled = c"UNBLOAT",
-    /// The whole policy, spelled as `unbloat run --policy` takes it. Set by `unbloat run`.
+    /// The whole policy, in the spelling of `unbloat run --policy`. Set by `unbloat run`.
     Policy = c"UNBLOAT_POLICY",
     /// A value of [`crate::Trim`]. Set by `unbloat run`.
     Trim = c"UNBLOAT_TRIM",
@@ -121,11 +122,11 @@ variables! {
     Compact = c"UNBLOAT_COMPACT",
     /// `1`: `Process.warmup` before the server forks. Set by `unbloat run`.
     Warmup = c"UNBLOAT_WARMUP",
-    /// The entry of `LD_PRELOAD` that is the policy's allocator. Set by `unbloat run`.
+    /// The policy's entry in `LD_PRELOAD`. Set by `unbloat run`.
     Preload = c"UNBLOAT_PRELOAD",
-    /// The value of `MALLOC_ARENA_MAX` that is the policy's. Set by `unbloat run`.
+    /// The policy's value of `MALLOC_ARENA_MAX`. Set by `unbloat run`.
     Arenas = c"UNBLOAT_ARENAS",
-    /// `PID:NAME` while a Ruby starts itself again with the policy's allocator. Set by the runtime.
+    /// `PID:NAME` while a Ruby re-executes itself with the policy's allocator. Set by the runtime.
     Restarted = c"UNBLOAT_RESTARTED",
     /// Bytes of growth below which nothing is trimmed (suffix K, M, G).
     TrimGrowth = c"UNBLOAT_TRIM_GROWTH",
@@ -133,9 +134,9 @@ variables! {
     TrimInterval = c"UNBLOAT_TRIM_INTERVAL",
     /// Percent of a core for trims and their page faults.
     TrimBudget = c"UNBLOAT_TRIM_BUDGET",
-    /// Seconds that a trim of a busy process may keep threads waiting; `off`: any.
+    /// Seconds for which a trim of a busy process may delay threads; `off`: no limit.
     TrimMax = c"UNBLOAT_TRIM_MAX",
-    /// glibc's trim and mmap thresholds are pinned at so many bytes; `off`: not pinned.
+    /// Number of bytes at which glibc's trim and mmap thresholds are pinned; `off`: not pinned.
     TrimThreshold = c"UNBLOAT_TRIM_THRESHOLD",
     /// Seconds of idleness after which the rest is returned.
     Idle = c"UNBLOAT_IDLE",
@@ -143,12 +144,12 @@ variables! {
     Log = c"UNBLOAT_LOG",
     /// The policy of `unbloat run` and `unbloat env` without `--policy`.
     RunPolicy = c"UNBLOAT_RUN_POLICY",
-    /// The directory that `unbloat install` filled.
+    /// The directory filled by `unbloat install`.
     LibraryDirectory = c"UNBLOAT_LIBRARY_DIR",
 }
 
 impl Variable {
-    /// The variables that `unbloat run` sets. A nested run starts without them.
+    /// The variables set by `unbloat run`. A nested run starts without them.
     pub const OF_A_POLICY: [Variable; 6] = [
         Variable::Policy,
         Variable::Trim,

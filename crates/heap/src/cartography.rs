@@ -1,29 +1,30 @@
-//! Drawing the heap map while the walkers go: they tell ranges of bytes, the map keeps pages.
+//! Draws the heap map during the walks: walkers report ranges of bytes, the map keeps pages.
 
 use crate::allocators::Observer;
 use crate::model::{Category, HeapMap, Owner, Region};
 use crate::ruby::{HeapPage, HeapPages};
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Residency, Result};
+use unbloat_process::{Memory, Residency, Result, page_size, windows};
 
-/// Bytes whose residency is asked for at once.
+/// Bytes per residency query.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// A longer stretch of absent pages ends a region, so that the map grows with what is resident and not with what is
-/// mapped: at most this many absent pages are drawn for a resident one.
-const MAX_ABSENT_BYTES: u64 = 32 * PAGE_SIZE;
+/// Longest stretch of absent pages within a region, in bytes. A longer one ends the region, so that the map
+/// grows with resident memory and not with mapped memory: at most 32 absent pages are drawn per resident
+/// page.
+const MAX_ABSENT_BYTES: u64 = 128 << 10;
 
-/// Takes what the walkers tell. Give it to the walk of the arenas as their [`Observer`], and its
+/// Collects the walkers' reports. Pass it to the walk of the arenas as their [`Observer`], and its
 /// [`add`](Cartographer::add) to the walk of the Ruby heap.
 pub struct Cartographer<'a> {
     memory: &'a dyn Memory,
-    /// In order of address.
+    /// In address order.
     regions: Vec<Region>,
-    /// The region that the last range fell into: the next one most likely does, too.
+    /// The region of the last range, which most likely also holds the next one.
     current: usize,
 }
 
 impl<'a> Cartographer<'a> {
-    /// An empty map of what `memory` holds.
+    /// Creates an empty map of `memory`.
     #[must_use]
     pub fn new(memory: &'a dyn Memory) -> Self {
         Cartographer { memory, regions: vec![], current: 0 }
@@ -32,7 +33,7 @@ impl<'a> Cartographer<'a> {
     /// Opens a region for each run of adjacent Ruby pages with slots of one size.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn open_ruby(&mut self, heap: &HeapPages) -> Result<()> {
         let page_bytes = heap.layout.page_bytes;
         let adjacent =
@@ -46,14 +47,14 @@ impl<'a> Cartographer<'a> {
         Ok(())
     }
 
-    /// Opens regions for the resident pages that a range touches. Pages that another region has already keep their owner: Ruby
-    /// pages may lie inside an arena (up to 2.7), and are opened first.
+    /// Opens regions for the resident pages that a range touches. Pages that already belong to a region keep
+    /// their owner: Ruby pages may lie inside an arena (up to 2.7), and are opened first.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn open(&mut self, range: Range<u64>, owner: Owner) -> Result<()> {
-        let mut at = range.start / PAGE_SIZE * PAGE_SIZE;
-        let end = range.end.next_multiple_of(PAGE_SIZE);
+        let mut at = range.start / page_size() * page_size();
+        let end = range.end.next_multiple_of(page_size());
         while at < end {
             let next = self.regions.partition_point(|region| region.start <= at);
             let before = next.checked_sub(1).map_or(0, |before| end_of(&self.regions[before]));
@@ -68,11 +69,9 @@ impl<'a> Cartographer<'a> {
         Ok(())
     }
 
-    /// Opens regions for the resident stretches of a range that no region has.
+    /// Opens regions for the resident stretches of a range that no region covers.
     fn draw(&mut self, range: Range<u64>, owner: Owner) -> Result<()> {
-        let mut at = range.start;
-        while at < range.end {
-            let window = at..(at / WINDOW_BYTES * WINDOW_BYTES + WINDOW_BYTES).min(range.end);
+        for window in windows(self.memory, &range, WINDOW_BYTES) {
             let residency = self.memory.residency(window.start, window.end - window.start)?;
             let mut drawn: Option<Range<u64>> = None;
             for run in residency.resident_runs() {
@@ -88,17 +87,17 @@ impl<'a> Cartographer<'a> {
             if let Some(last) = drawn {
                 self.put(&residency, last, owner);
             }
-            at = window.end;
         }
         Ok(())
     }
 
-    /// Adds the pages of a stretch: to the region right before it if that has the same owner, else as a new region.
+    /// Adds the pages of a stretch to the region right before it, if that has the same owner, or else as a
+    /// new region.
     fn put(&mut self, residency: &Residency, stretch: Range<u64>, owner: Owner) {
         let mut part = Residency::none(stretch.start, stretch.end - stretch.start);
         for run in residency.resident_runs_from(stretch.start).take_while(|run| run.start < stretch.end) {
             (run.start..run.end.min(stretch.end))
-                .step_by(PAGE_SIZE as usize)
+                .step_by(page_size() as usize)
                 .for_each(|page| part.set_resident(page, true));
         }
         let region = Region::new(&part, owner);
@@ -111,7 +110,7 @@ impl<'a> Cartographer<'a> {
         }
     }
 
-    /// Says what the bytes of a range are; what lies in no region is left out.
+    /// Sets the category of a range's bytes. Bytes outside all regions are ignored.
     pub fn add(&mut self, range: Range<u64>, category: Category) {
         let mut at = range.start;
         while at < range.end {
@@ -125,7 +124,7 @@ impl<'a> Cartographer<'a> {
         }
     }
 
-    /// The map.
+    /// Returns the map.
     #[must_use]
     pub fn finish(self) -> HeapMap {
         HeapMap { regions: self.regions }
@@ -134,7 +133,7 @@ impl<'a> Cartographer<'a> {
 
 impl Observer for Cartographer<'_> {
     fn memory(&mut self, range: Range<u64>, arena: u64) {
-        // A process that ends during the walk fails the walk; its map is then of no interest.
+        // A process that ends during the walk fails the walk, and then nobody needs its map.
         let _ = self.open(range, Owner::Arena(arena));
     }
 
@@ -148,7 +147,7 @@ impl Observer for Cartographer<'_> {
 }
 
 fn end_of(region: &Region) -> u64 {
-    region.start + region.pages.len() as u64 * PAGE_SIZE
+    region.start + region.pages.len() as u64 * page_size()
 }
 
 #[cfg(test)]

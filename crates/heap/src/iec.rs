@@ -1,4 +1,4 @@
-//! Sizes for people: three digits and an IEC unit.
+//! Human-readable sizes: three digits and an IEC unit.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ impl fmt::Display for Iec {
         if self.0 < 1024 {
             return f.pad(&format!("{} B", self.0));
         }
-        // From 999.5 on the next unit: `1000 KiB` would be four digits.
+        // 999.5 and more take the next unit, because `1000 KiB` would have four digits.
         let mut value = self.0 as f64 / 1024.0;
         let mut units = UNITS.iter();
         let mut unit = units.next().unwrap_or(&"");

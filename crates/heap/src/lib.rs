@@ -1,29 +1,38 @@
-//! Explains the memory of a process: the heaps of its allocators, the CRuby heap, the census (every resident byte in one
-//! category) and the verdict.
+//! Explains the memory of a process: the heaps of its allocators, the CRuby heap, the census (every resident
+//! byte in one category) and the verdict.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`allocators`] | the allocators, a folder each: recognizing them, walking their heaps, giving memory back |
+//! | [`allocators`] | the allocators, one folder each: how to recognize them, walk their heaps, and make them return memory |
 //! | [`ruby`] | the CRuby heap: pages, slots, and who owns which malloc memory |
-//! | [`mod@inspect`] | one look at one process |
-//! | [`together`] | several processes in one look |
+//! | [`mod@inspect`] | one inspection of one process |
+//! | `closer` | a closer look at a Ruby, shared by the next ones |
+//! | [`mod@code`] | the loaded code of a Ruby by file |
+//! | [`mod@holds`] | who holds the memory of a Ruby |
+//! | [`mod@objects`] | live objects of a Ruby by class |
+//! | [`together`] | several processes in one inspection |
 //! | `proportional` | censuses by proportional bytes, which can be added up |
 //! | [`sharing`] | the memory that a worker still shares with its parent |
-//! | [`trim`] | giving freed memory back in a live process |
-//! | [`verdict`] | what the figures mean and what to do |
-//! | [`cartography`] | drawing the heap map while the walkers go |
+//! | [`trim`] | returns freed memory of a live process |
+//! | [`verdict`] | the meaning of the figures and the advice |
+//! | [`cartography`] | draws the heap map during the walks |
 //! | [`model`] | the result: plain data |
-//! | [`iec`] | sizes for people |
+//! | [`iec`] | human-readable sizes |
 //! | `ranges` | lists of address ranges |
 //!
-//! Everything reads through [`unbloat_process::Memory`], so walks are tested on heaps that a test has made. Data flows
-//! one way: mappings → claims (Ruby pages, stacks, allocator heaps) → [`model::Census`] → [`model::Finding`]s.
+//! Everything reads through [`unbloat_process::Memory`], so walks are tested on synthetic heaps. Data flows
+//! one way: mappings → claims (Ruby pages, stacks, allocator heaps) → [`model::Census`] →
+//! [`model::Finding`]s.
 
 pub mod allocators;
 pub mod cartography;
+mod closer;
+pub mod code;
+pub mod holds;
 pub mod iec;
 pub mod inspect;
 pub mod model;
+pub mod objects;
 mod proportional;
 mod ranges;
 pub mod ruby;
@@ -32,6 +41,10 @@ pub mod together;
 pub mod trim;
 pub mod verdict;
 
+pub use code::code;
+pub use holds::{heap_dump, holds};
 pub use iec::Iec;
 pub use inspect::{Options, inspect};
+pub use objects::objects;
+pub use ruby::holding::Wanted;
 pub use together::inspect_all;

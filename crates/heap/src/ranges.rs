@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Sorted, overlapping and adjacent ones joined.
+/// Sorts the ranges and joins overlapping and adjacent ones.
 pub(crate) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();
@@ -15,7 +15,7 @@ pub(crate) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     joined
 }
 
-/// What of `range` is left between sorted, disjoint `taken` ranges.
+/// Returns the parts of `range` between sorted, disjoint `taken` ranges.
 pub(crate) fn remaining<'a>(
     range: &Range<u64>,
     taken: &'a [Range<u64>],
@@ -38,9 +38,19 @@ pub(crate) fn remaining<'a>(
     })
 }
 
+/// Returns the intersections of `range` with sorted, disjoint `others`.
+pub(crate) fn overlaps<'a>(
+    others: &'a [Range<u64>],
+    range: &'a Range<u64>,
+) -> impl Iterator<Item = Range<u64>> + 'a {
+    let first = others.partition_point(|other| other.end <= range.start);
+    let inside = others[first..].iter().take_while(|other| other.start < range.end);
+    inside.map(|other| other.start.max(range.start)..other.end.min(range.end))
+}
+
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::single_range_in_vec_init)] // lists of ranges are what is tested
+    #![allow(clippy::single_range_in_vec_init)] // lists of ranges are under test
     use super::*;
 
     #[test]
@@ -51,6 +61,14 @@ mod tests {
         assert_eq!(left(12..27), [20..25]);
         assert_eq!(left(13..18), []);
         assert_eq!(left(31..39), [31..39]);
+    }
+
+    #[test]
+    fn what_ranges_have_in_common() {
+        let others = [10..20, 25..30, 40..50];
+        let common = |range: Range<u64>| overlaps(&others, &range).collect::<Vec<_>>();
+        assert_eq!(common(15..45), [15..20, 25..30, 40..45]);
+        assert_eq!(common(20..25), []);
     }
 
     #[test]

@@ -1,47 +1,86 @@
 //! The memory that a forked process still shares with its parent.
 //!
-//! Fork gives the child the parent's pages to share; whoever writes to one gets a page of its own. Which page two
-//! processes have cannot be compared without root (the frame numbers are hidden), but the kernel tells for each page
-//! whether one process alone has it. So memory counts as shared where both have a page at the same address of a mapping
-//! that both have, and neither has it alone. Two workers that share a page which their master has since replaced do not
-//! count: the master's is then its alone.
+//! A fork lets the child share the parent's pages; whoever writes to one gets its own copy. Without root two
+//! processes' pages cannot be compared (frame numbers are hidden), but the kernel says of each page whether
+//! it is mapped exclusively. So memory counts as shared if both processes have a page at the same address of
+//! a mapping that both have, and neither has it exclusively. Two workers that share a page which their master
+//! has since replaced do not count: the master's copy is then exclusive.
 
 use crate::model::Sharing;
 use std::ops::Range;
-use unbloat_process::{Maps, PAGE_SIZE, PageMap, Pid, Result};
+use unbloat_process::{Maps, PageMap, Pid, Populated, Result, page_size};
 
-/// What one question to the page maps covers at most, to bound memory.
+/// Maximum range of one page-map query, to bound memory.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// Compares a process with its parent, in their private anonymous memory.
+/// Compares the private anonymous memory of a process with its parent's.
 ///
 /// # Errors
-/// One of the two is gone or may not be looked at.
+/// One of the two is gone or access to it is denied.
 pub fn with_parent(parent: Pid, child: Pid) -> Result<Sharing> {
-    let (parent_maps, child_maps) = (Maps::of(parent)?, Maps::of(child)?);
-    let (parent_pages, child_pages) = (PageMap::of(parent)?, PageMap::of(child)?);
     let mut sharing = Sharing { parent, shared_bytes: 0, unshared_bytes: 0 };
-    for range in common(&parent_maps, &child_maps) {
-        let mut at = range.start;
-        while at < range.end {
-            let len = (range.end - at).min(WINDOW_BYTES);
-            let theirs = parent_pages.residency_with_sharing(at, len)?;
-            let ours = child_pages.residency_with_sharing(at, len)?;
-            for page in (at..at + len).step_by(PAGE_SIZE as usize) {
-                if !theirs.is_resident(page) || !ours.is_resident(page) {
-                    continue;
-                }
-                let apart = theirs.is_exclusive(page) || ours.is_exclusive(page);
-                let bytes = if apart { &mut sharing.unshared_bytes } else { &mut sharing.shared_bytes };
-                *bytes += PAGE_SIZE;
-            }
-            at += len;
-        }
-    }
+    compare(parent, child, |page, shared| {
+        let bytes = if shared { &mut sharing.shared_bytes } else { &mut sharing.unshared_bytes };
+        *bytes += page.end - page.start;
+    })?;
     Ok(sharing)
 }
 
-/// Addresses that are private anonymous memory in both.
+/// The pages that a process shares with its parent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SharedPages {
+    /// Sorted, disjoint, not adjacent.
+    ranges: Vec<Range<u64>>,
+}
+
+impl SharedPages {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// One of the two is gone or may not be looked at.
+    pub fn with_parent(parent: Pid, child: Pid) -> Result<Self> {
+        let mut pages = SharedPages::default();
+        compare(parent, child, |page, shared| match pages.ranges.last_mut() {
+            _ if !shared => {}
+            Some(last) if last.end == page.start => last.end = page.end,
+            _ => pages.ranges.push(page),
+        })?;
+        Ok(pages)
+    }
+
+    /// Bytes of a range that lie on such pages.
+    #[must_use]
+    pub fn within(&self, start: u64, bytes: u64) -> u64 {
+        let end = start.saturating_add(bytes);
+        let first = self.ranges.partition_point(|range| range.end <= start);
+        let overlaps = self.ranges[first..].iter().take_while(|range| range.start < end);
+        overlaps.map(|range| range.end.min(end) - range.start.max(start)).sum()
+    }
+}
+
+/// Tells each page that both have, in order of address, and whether it is one page for both.
+fn compare(parent: Pid, child: Pid, mut each: impl FnMut(Range<u64>, bool)) -> Result<()> {
+    let (parent_maps, child_maps) = (Maps::of(parent)?, Maps::of(child)?);
+    let (parent_pages, child_pages) = (PageMap::of(parent)?, PageMap::of(child)?);
+    let populated = Populated::of(child, &child_pages, &child_maps)?;
+    for range in common(&parent_maps, &child_maps) {
+        for window in populated.windows(&range, WINDOW_BYTES) {
+            let len = window.end - window.start;
+            let theirs = parent_pages.residency_with_sharing(window.start, len)?;
+            let ours = child_pages.residency_with_sharing(window.start, len)?;
+            for page in ours.resident_runs().flat_map(|run| run.step_by(page_size() as usize)) {
+                if !theirs.is_resident(page) {
+                    continue;
+                }
+                let apart = theirs.is_exclusive(page) || ours.is_exclusive(page);
+                each(page..page + page_size(), !apart);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the addresses that are private anonymous memory in both.
 fn common(a: &Maps, b: &Maps) -> Vec<Range<u64>> {
     let ranges = |maps: &Maps| -> Vec<Range<u64>> {
         maps.iter().filter(|mapping| mapping.is_private_anonymous()).map(|mapping| mapping.range()).collect()
@@ -62,6 +101,14 @@ fn common(a: &Maps, b: &Maps) -> Vec<Range<u64>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn bytes_within_shared_pages_are_counted_across_ranges() {
+        let pages = SharedPages { ranges: vec![0x1000..0x3000, 0x5000..0x6000] };
+        let within = |start, bytes| pages.within(start, bytes);
+        assert_eq!([within(0, 0x800), within(0x2ff0, 0x20), within(0x2000, 0x10000)], [0, 0x10, 0x2000]);
+        assert_eq!(within(0x5fff, u64::MAX), 1);
+    }
 
     #[test]
     fn overlaps_are_found_once() {

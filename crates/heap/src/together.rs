@@ -1,4 +1,4 @@
-//! Several processes looked at together.
+//! The inspection of several processes.
 
 use crate::inspect::{Options, inspect, inspect_pinned};
 use crate::model::{Failure, Inspection, Note, NoteCode, ProcessReport};
@@ -6,8 +6,8 @@ use crate::proportional::by_page;
 use crate::{sharing, verdict};
 use unbloat_process::{Error, Pid, Pinned, Result, Stopping, status};
 
-/// Inspects the processes one after the other. One that cannot be inspected is told as a failure, and the others are
-/// inspected all the same.
+/// Inspects the processes one after the other. One that cannot be inspected is reported as a failure, and the
+/// others are still inspected.
 #[must_use]
 pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
     let mut inspection = Inspection::default();
@@ -21,7 +21,7 @@ pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
     let inspected: Vec<Pid> = inspection.processes.iter().map(|process| process.pid).collect();
     for process in &mut inspection.processes {
         let parent = process.parent.filter(|parent| inspected.contains(parent));
-        // Where the two cannot be compared (one has just ended), nothing is said of sharing.
+        // If the two cannot be compared (one has just ended), sharing is left out.
         process.sharing = parent.and_then(|parent| {
             let compare = |_: &Pinned| sharing::with_parent(parent, process.pid);
             unbloat_process::look(process.pid, Stopping::Never, compare).ok()
@@ -31,8 +31,8 @@ pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
     inspection
 }
 
-/// As [`inspect`], and what of it counts in a sum over processes. The heap map is needed for that; it is kept only if it
-/// was asked for.
+/// Inspects one process and adds the proportional census for sums over processes. This needs the heap map,
+/// which is kept only on request.
 fn inspect_one_of_several(pid: Pid, options: &Options) -> Result<ProcessReport> {
     let everything = Options { map: true, proportional: true, ..*options };
     unbloat_process::look(pid, options.stopping(), |pinned| {

@@ -1,4 +1,4 @@
-//! Whole inspections of real processes.
+//! Complete inspections of real processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn heap_program(command: &mut Command) -> Target {
     Target::start_ready(command.args(["3", "5000", "3000", "3", "2"]))
 }
 
-/// The sum of the categories is what the kernel counts, to the byte.
+/// Asserts that the categories sum to the kernel's figure, to the byte.
 fn assert_complete(report: &ProcessReport) {
     assert_eq!(report.unattributed_bytes(), 0, "rss {} census {:#?}", report.rss_bytes, report.census);
 }
@@ -38,7 +38,7 @@ fn a_program_with_glibc() {
     assert_eq!(allocator.glibc_settings().unwrap().mmapped_chunks.unwrap().0, 2);
 }
 
-/// A mapped chunk that is aligned to more than a page, and larger than what is looked at at once.
+/// A mapped chunk that is aligned to more than a page and longer than one residency query.
 #[test]
 fn a_large_aligned_block_has_a_mapping_of_its_own() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
@@ -53,7 +53,7 @@ fn a_large_aligned_block_has_a_mapping_of_its_own() {
     assert_eq!(report.allocator.unwrap().glibc_settings().unwrap().mmapped_chunks.unwrap().0, 3);
 }
 
-/// Some library of each allocator, as far as this Debian has it: 11 has no mimalloc.
+/// Finds a library of each allocator, as far as this Debian has one: 11 has no mimalloc.
 fn other_allocators() -> Vec<(AllocatorKind, PathBuf)> {
     let names: [(AllocatorKind, &[&str]); 3] = [
         (AllocatorKind::Jemalloc, &["libjemalloc.so.2"]),
@@ -70,7 +70,8 @@ fn other_allocators() -> Vec<(AllocatorKind, PathBuf)> {
         .collect()
 }
 
-/// It is told which allocator holds the program's 16 MB and more, and of which version, which the file's name does not tell.
+/// Asserts that the report names the allocator behind the program's 16 MB and more, and its version, which
+/// the file's name does not contain.
 fn assert_allocator(target: &Target, kind: &AllocatorKind) {
     let report = inspected(target);
     assert_complete(&report);
@@ -139,7 +140,7 @@ fn stopping_the_target_settles_everything() {
     target.ask("churn");
     let report = inspect(Pid(target.pid()), &Options { stop: true, ..Options::default() }).unwrap();
     assert!(report.stopped > std::time::Duration::ZERO);
-    // Every chunk is told, unless an arena was never seen at rest, which is then said.
+    // Every chunk is reported, unless an arena was never seen at rest, which a note then says.
     let codes: Vec<_> = report.notes.iter().map(|note| note.code).collect();
     if codes != [NoteCode::ArenaLocked] {
         assert_eq!((report.census.bytes(Category::Unsettled), codes), (0, vec![]));
@@ -147,12 +148,12 @@ fn stopping_the_target_settles_everything() {
     assert!(target.ask("live").contains(' '), "it goes on");
 }
 
-/// Reading must not give the parent copies of the pages that it shares with its child.
+/// Reading must not give the parent copies of the pages it shares with its child.
 #[test]
 fn proportional_bytes_sum_to_pss_and_pages_stay_shared() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
     let mut target = heap_program(&mut program.command());
-    // The child goes with its parent: it waits for a signal that the kernel sends when its parent ends.
+    // The child dies with its parent: it waits for a signal that the kernel sends when its parent ends.
     target.ask("fork");
     let options = Options { proportional: true, ..Options::default() };
     let report = inspect(Pid(target.pid()), &options).unwrap();
@@ -161,7 +162,7 @@ fn proportional_bytes_sum_to_pss_and_pages_stay_shared() {
     assert!(pss < rss * 3 / 5, "{pss} of {rss}: reading un-shared pages");
 }
 
-/// What only changes is read again, and else unsettled; it is never called damaged, nor are its bytes lost.
+/// Changing memory is read again or counted as unsettled; it is never called damaged, and no bytes are lost.
 #[test]
 fn change_is_not_damage() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
@@ -187,7 +188,7 @@ fn damage_is_said_and_bounded() {
     assert_eq!(codes, [NoteCode::HeapDamaged]);
     let unsettled = report.census.bytes(Category::Unsettled);
     assert!((16..64 << 10).contains(&unsettled), "{unsettled}");
-    // What changes elsewhere meanwhile does not hide it.
+    // Changes elsewhere do not hide the damage.
     target.ask("churn");
     let notes = inspected(&target).notes;
     let damaged: Vec<_> = notes.iter().filter(|note| note.code == NoteCode::HeapDamaged).collect();
@@ -229,7 +230,8 @@ fn programs_that_cannot_be_read_say_what_they_are() {
     }
 }
 
-/// A worker of a forking server under jemalloc: accounted for to the byte, and what it can never free is named.
+/// A worker of a forking server under jemalloc is accounted for to the byte, and the memory that it can never
+/// free is named.
 #[test]
 fn a_ruby_that_forked_under_jemalloc() {
     const FORKS: &str = "$stdout.sync = true; \
@@ -244,7 +246,7 @@ fn a_ruby_that_forked_under_jemalloc() {
     let report = inspect(child, &Options::default()).unwrap();
     assert_complete(&report);
     assert!(report.bloat_bytes().is_some());
-    // 5.2's structures leave nothing to be found by.
+    // 5.2's structures leave no trace to search for.
     let old = report.allocator.as_ref().unwrap().version.as_ref().unwrap().starts_with("5.2.");
     let expected = if old { vec![] } else { vec![NoteCode::CachesForgotten] };
     assert_eq!(report.notes.iter().map(|note| note.code).collect::<Vec<_>>(), expected);

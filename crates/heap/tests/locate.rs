@@ -1,4 +1,4 @@
-//! Finding glibc's arenas in real processes.
+//! Locates glibc's arenas in real processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use unbloat_heap::allocators::glibc::Glibc;

@@ -1,6 +1,7 @@
-//! The Ruby heap of real processes, against what they say of themselves (`GC.stat`, `ObjectSpace.count_objects`).
+//! The Ruby heap of real processes, compared with their own figures (`GC.stat`, `ObjectSpace.count_objects`).
 //!
-//! `UNBLOAT_TEST_ROOT` and `UNBLOAT_TEST_RUBY` choose another Ruby than the machine's (see `unbloat-test-support`).
+//! `UNBLOAT_TEST_ROOT` and `UNBLOAT_TEST_RUBY` select a Ruby other than the machine's (see
+//! `unbloat-test-support`).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ fn numbers(line: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// A Ruby that is asked about itself and read from outside.
+/// A Ruby that reports its own figures and is read from outside.
 struct Talkative {
     target: Target,
     version: String,
@@ -30,7 +31,7 @@ impl Talkative {
     fn start() -> Self {
         let mut target = Target::start_ready(&mut ruby(&[], TALKATIVE));
         let version = target.ask("version");
-        // The first answers make the strings, caches and pages that later ones use again.
+        // The first answers create the strings, caches and pages that later ones reuse.
         for question in ["stat", "counts", "stat", "counts"] {
             target.ask(question);
         }
@@ -69,7 +70,7 @@ fn pages_and_slots_equal_what_the_garbage_collector_says() {
     assert_eq!(heap.eden_pages(), stat["heap_eden_pages"], "{heap:?}");
     let empty = stat.get("heap_empty_pages").copied().unwrap_or(0);
     assert_eq!(heap.unassigned_pages, empty, "{heap:?}");
-    // Objects that the question itself has made, at most.
+    // Allows for objects created by the question itself.
     assert!(heap.live_slots().abs_diff(stat["heap_live_slots"]) < 200, "{heap:?} {stat:?}");
     let places = stat.get("heap_sorted_length").unwrap_or(&stat["heap_allocated_pages"]);
     assert_eq!(heap.sorted_length.as_ref(), Some(places), "{heap:?}");
@@ -114,21 +115,21 @@ fn fiber_stacks_and_the_transient_heap_are_found() {
             .map(|(range, _)| live.residency(range.start, range.end - range.start).unwrap().resident_bytes())
             .sum()
     };
-    // A fiber that has run has touched its machine stack and, at its other end, its VM stack.
+    // A fiber that has run has touched its machine stack and, at the other end, its VM stack.
     assert!(resident(Category::ThreadStacks) >= 50 * 2 * 4096, "{other:x?}");
     let version = ruby.version.unwrap();
     let has_transient_heap = (version.major, version.minor) < (3, 3);
     assert_eq!(resident(Category::RubyTransientHeap) > 0, has_transient_heap, "{other:x?}");
 }
 
-/// Malloc memory by type is what Ruby counts for the objects that the script keeps: `memsize_of` counts the slot, too, and
-/// the bytes that were asked for, not the chunks; and the rest of the program has objects of its own.
+/// Malloc memory by type matches Ruby's count for the objects that the script keeps: `memsize_of` also counts
+/// the slot, counts requested bytes instead of chunks, and the rest of the program has objects of its own.
 #[test]
 fn malloc_memory_belongs_to_the_types_that_hold_it() {
     malloc_memory_belongs_to_its_types(&mut ruby(&[], include_str!("ruby/owners.rb")));
 }
 
-/// The same where jemalloc serves malloc, whose blocks are told like glibc's chunks.
+/// The same with jemalloc, whose blocks are reported like glibc's chunks.
 #[test]
 fn under_jemalloc_malloc_memory_belongs_to_the_types_that_hold_it_as_well() {
     let jemalloc = system_library("libjemalloc.so.2").expect("libjemalloc2: run scripts/deps test");

@@ -1,4 +1,4 @@
-//! The memory that a forked Ruby shares with its parent, before and after it writes to what it was given.
+//! The memory that a forked Ruby shares with its parent, before and after it writes to its share.
 #![allow(missing_docs)]
 
 use unbloat_heap::sharing::with_parent;
@@ -7,8 +7,8 @@ use unbloat_test_support::{Target, ruby};
 
 const MIB: u64 = 1 << 20;
 
-/// The parent has 32 MiB of strings, large enough for mappings of their own and never moved; the child writes to half
-/// of them when it is asked to.
+/// The parent has 32 MiB of strings, large enough for their own mappings and never moved; on request the
+/// child writes to half of them.
 const SCRIPT: &str = r#"
 $stdout.sync = true
 blocks = Array.new(8) { "x" * (4 << 20) }

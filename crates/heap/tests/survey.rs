@@ -1,4 +1,4 @@
-//! Arenas of real processes, held against what the processes say of themselves.
+//! Arenas of real processes, compared with the processes' own figures.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use unbloat_heap::allocators::glibc::survey::{Context, Survey};
@@ -7,7 +7,7 @@ use unbloat_heap::allocators::glibc::{Chunk, ChunkState, Glibc, Observer};
 use unbloat_process::{LiveMemory, Maps, Pid};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
-/// Sums up the chunks that the program holds.
+/// Adds up the chunks held by the program.
 #[derive(Default)]
 struct Live {
     chunks: u64,
@@ -35,7 +35,7 @@ fn survey(pid: i32) -> (Survey, Live) {
     (survey, live)
 }
 
-/// The numbers of an attribute in the last element with these words of `malloc_info`'s text.
+/// Returns the values of an attribute in the last element with these words in `malloc_info`'s text.
 fn info(text: &str, words: &str, attribute: &str) -> u64 {
     let after = text.rsplit_once(words).unwrap().1;
     let value = after.split_once(&format!("{attribute}=\"")).unwrap().1;
@@ -49,7 +49,8 @@ fn numbers(line: &str) -> Vec<u64> {
 #[test]
 fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
-    // The last argument: what becomes of the program break (see the program), so that the main arena is in several runs.
+    // The last argument controls the program break (see the program), so that the main arena has several
+    // runs.
     for arguments in [
         ["3", "20000", "3000", "3", "2", ""],
         ["7", "9000", "9000", "20", "0", ""],
@@ -59,7 +60,7 @@ fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
         ["2", "20000", "3000", "5", "1", "mb"],
     ] {
         let mut target = Target::start_ready(program.command().args(arguments));
-        // malloc_info first: the stream that it prints to is a block of memory itself, freed afterwards.
+        // malloc_info first: the stream it prints to is a block of memory itself, which is freed afterwards.
         let text = target.ask("info");
         let mallinfo = numbers(&target.ask("mallinfo"));
         let (survey, live) = survey(target.pid());
@@ -79,7 +80,8 @@ fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
         let count = info(&text, "<total type=\"rest\"", "count");
         assert!(rest.abs_diff(free) <= 5 * count + 2048, "free {free}, malloc_info says {rest} in {count}");
 
-        // What the program holds, but for what has mappings of its own; libc itself holds a block a thread and few more.
+        // The program's blocks, except those with their own mappings; libc itself holds a block per thread
+        // and a few more.
         let held = numbers(&target.ask("live"));
         let mapped: u64 = arguments[4].parse().unwrap();
         let threads = survey.caches.threads.len() as u64;

@@ -1,4 +1,5 @@
-//! Walks over heaps that are made up: well-formed ones must be told exactly, damaged ones must end and lose nothing.
+//! Walks over synthetic heaps: well-formed ones must be reported exactly, damaged ones must end without
+//! losing bytes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use proptest::prelude::*;
@@ -9,12 +10,12 @@ use unbloat_heap::allocators::glibc::trim::{TopRule, Use};
 use unbloat_heap::allocators::glibc::walk::{Frontier, Walker};
 use unbloat_heap::allocators::glibc::{Chunk, ChunkState, Observer, Span};
 use unbloat_heap::model::Category;
-use unbloat_process::{Error, Memory, PAGE_SIZE, Pid, Residency, Result};
+use unbloat_process::{Error, Memory, Pid, Residency, Result, page_size};
 
 const START: u64 = 0x7f00_0000_0000;
 const FIRST: u64 = START + 0x30;
 
-/// What a made-up chunk is.
+/// The kind of a synthetic chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Live,
@@ -23,7 +24,7 @@ enum Kind {
     Free,
 }
 
-/// A made-up heap: all of it resident, but for pages that are taken out.
+/// A synthetic heap: fully resident, except for pages that are removed.
 #[derive(Debug, Clone)]
 struct Heap {
     bytes: Vec<u8>,
@@ -35,7 +36,7 @@ impl Heap {
     /// Lays out chunks (sizes in units of 16 bytes, at least 2) and a top that fills the last page.
     fn new(chunks: &[(u64, Kind)]) -> Self {
         let used: u64 = chunks.iter().map(|(units, _)| units * 16).sum();
-        let len = (0x30 + used + 0x40).next_multiple_of(PAGE_SIZE);
+        let len = (0x30 + used + 0x40).next_multiple_of(page_size());
         let mut heap =
             Heap { bytes: vec![0; len as usize], residency: Residency::all(START, len), top: FIRST + used };
         let mut at = FIRST;
@@ -68,7 +69,7 @@ impl Heap {
     fn walk(&self, marks: &[(u64, Kind)], observer: &mut dyn Observer) -> SpanTally {
         let marked = |kind| Marks::new(marks.iter().filter(|(_, k)| *k == kind).map(|(at, _)| *at).collect());
         let (cached, fast, own) = (marked(Kind::Cached), marked(Kind::Fast), Marks::default());
-        let top_rule = TopRule { merged_from: self.top, cuttable: false, unit: PAGE_SIZE };
+        let top_rule = TopRule { merged_from: self.top, cuttable: false, unit: page_size() };
         let knowledge = Knowledge { cached: &cached, fast: &fast, own: &own, claims: &[], top_rule };
         let span = self.span();
         let mut frontier = || Some(Frontier { end: span.range.end, top: Some(self.top) });
@@ -89,21 +90,22 @@ impl Memory for Heap {
 
     fn residency(&self, start: u64, len: u64) -> Result<Residency> {
         let mut part = Residency::none(start, len);
-        for page in (start..start + len).step_by(PAGE_SIZE as usize) {
+        for page in (start..start + len).step_by(page_size() as usize) {
             part.set_resident(page, self.residency.is_resident(page));
         }
         Ok(part)
     }
 }
 
-/// A walk that starts between two chunks, as an arena at an odd address makes it, ends and accounts for every byte.
+/// A walk that starts between two chunks, as with an arena at an odd address, ends and accounts for every
+/// byte.
 #[test]
 fn a_walk_from_an_unaligned_address_ends() {
     let heap = Heap::new(&[(2, Kind::Live); 100]);
     for shift in [1, 4, 8, 15] {
         let span = Span { first_chunk: FIRST + shift, ..heap.span() };
         let none = Marks::default();
-        let top_rule = TopRule { merged_from: heap.top, cuttable: false, unit: PAGE_SIZE };
+        let top_rule = TopRule { merged_from: heap.top, cuttable: false, unit: page_size() };
         let knowledge = Knowledge { cached: &none, fast: &none, own: &none, claims: &[], top_rule };
         let mut windows = 0;
         let mut frontier = || {
@@ -117,7 +119,7 @@ fn a_walk_from_an_unaligned_address_ends() {
     }
 }
 
-/// Everything that was told.
+/// Everything that was reported.
 #[derive(Default)]
 struct Told {
     chunks: Vec<(u64, u64, ChunkState)>,
@@ -145,7 +147,7 @@ impl Told {
     }
 }
 
-/// Chunks of all sizes; no two free ones adjacent, as glibc keeps them.
+/// Generates chunks of all sizes; no two free ones are adjacent, as in glibc.
 fn chunks() -> impl Strategy<Value = Vec<(u64, Kind)>> {
     let units = prop_oneof![10 => 2..9u64, 5 => 9..300u64, 1 => 300..100_000u64];
     let kind = prop_oneof![Just(Kind::Live), Just(Kind::Free), Just(Kind::Cached), Just(Kind::Fast)];
@@ -155,7 +157,8 @@ fn chunks() -> impl Strategy<Value = Vec<(u64, Kind)>> {
                 chunks[i].1 = Kind::Live;
             }
         }
-        // The chunk before the top is never free: it would be part of the top; nor is it taken to be merged into it here.
+        // The chunk before the top is never free, because it would be part of the top; here it is not merged
+        // either.
         chunks.push((2, Kind::Live));
         chunks
     })
@@ -176,13 +179,13 @@ proptest! {
     #[test]
     fn a_well_formed_heap_is_told_exactly(chunks in chunks(), absent in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
         let mut heap = Heap::new(&chunks);
-        // Pages in the middle of free chunks may be absent: trimmed before.
+        // Pages in the middle of free chunks may be absent, because they were trimmed before.
         for (&(at, kind), (units, _)) in placed(&chunks).iter().zip(&chunks) {
-            let inner = (at + 48).next_multiple_of(PAGE_SIZE)..(at + units * 16) / PAGE_SIZE * PAGE_SIZE;
+            let inner = (at + 48).next_multiple_of(page_size())..(at + units * 16) / page_size() * page_size();
             if kind == Kind::Free && inner.start < inner.end && !absent.is_empty() {
-                let pages = (inner.end - inner.start) / PAGE_SIZE;
+                let pages = (inner.end - inner.start) / page_size();
                 for index in &absent {
-                    heap.residency.set_resident(inner.start + index.index(pages as usize) as u64 * PAGE_SIZE, false);
+                    heap.residency.set_resident(inner.start + index.index(pages as usize) as u64 * page_size(), false);
                 }
             }
         }
@@ -227,7 +230,7 @@ proptest! {
 
     #[test]
     fn noise_is_no_heap(bytes in prop::collection::vec(any::<u8>(), 8192..40_000)) {
-        let len = bytes.len() as u64 / PAGE_SIZE * PAGE_SIZE;
+        let len = bytes.len() as u64 / page_size() * page_size();
         let heap = Heap { bytes: bytes[..len as usize].to_vec(), residency: Residency::all(START, len), top: START + len - 64 };
         let mut told = Told::default();
         heap.walk(&[], &mut told);

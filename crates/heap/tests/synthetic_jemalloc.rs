@@ -1,26 +1,27 @@
-//! jemalloc heaps that are made up: whole ones must be told exactly, damaged ones must end and account for every byte once.
+//! Synthetic jemalloc heaps: intact ones must be reported exactly, damaged ones must end and account for
+//! every byte once.
 #![allow(clippy::unwrap_used, clippy::single_range_in_vec_init, missing_docs)]
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use unbloat_heap::allocators::jemalloc::blocks::Blocks;
-use unbloat_heap::allocators::jemalloc::layout::{BASES, EXTENTS, RTREES, RtreeLayout};
+use unbloat_heap::allocators::jemalloc::layout::{BASES, CACHES, EXTENTS, ExtentLayout, RTREES, RtreeLayout};
 use unbloat_heap::allocators::jemalloc::locate::ImageData;
 use unbloat_heap::allocators::jemalloc::reader::Reader;
 use unbloat_heap::allocators::jemalloc::sizes::SizeClass;
 use unbloat_heap::allocators::jemalloc::{Context, Listener, Search, Survey};
 use unbloat_heap::model::Category;
-use unbloat_process::{Maps, Memory as _, PAGE_SIZE, Pid, SyntheticMemory};
+use unbloat_process::{Maps, Memory as _, Pid, SyntheticMemory, page_size};
 
 const DATA: u64 = 0x5600_0000_0000;
 const META: u64 = 0x7f00_0000_0000;
 const META_BYTES: u64 = 16 << 20;
 const HEAP: u64 = 0x7f80_0000_0000;
-/// Where extents are described.
+/// Address of the extents' descriptions.
 const DESCRIPTIONS: u64 = META + (8 << 20);
 
-/// What a made-up extent is.
+/// The kind of a synthetic extent.
 #[derive(Debug, Clone)]
 enum Kind {
     /// A slab of a class with these free regions (taken modulo).
@@ -28,7 +29,7 @@ enum Kind {
         class: u64,
         free: Vec<u8>,
     },
-    /// A large object of this many pages, its pad not among them.
+    /// A large object of this many pages, not counting its pad.
     Large {
         pages: u64,
     },
@@ -43,7 +44,7 @@ enum Kind {
     },
 }
 
-/// What it must be told to be, in bytes.
+/// The expected bytes by use.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
     live: u64,
@@ -52,12 +53,13 @@ struct Expected {
     retained: u64,
 }
 
-/// A made-up process with one jemalloc.
+/// A synthetic process with one jemalloc.
 struct World {
     memory: SyntheticMemory,
     maps: Maps,
     image: ImageData,
     rtree: &'static RtreeLayout,
+    extents: &'static ExtentLayout,
     expected: Expected,
     heap_end: u64,
 }
@@ -65,8 +67,10 @@ struct World {
 impl World {
     fn new(shape: usize, kinds: &[Kind]) -> Self {
         let rtree = &RTREES[shape % RTREES.len()];
-        let heap_bytes: u64 = kinds.iter().map(|kind| kind.pages() * PAGE_SIZE).sum();
-        let heap_end = HEAP + heap_bytes + PAGE_SIZE;
+        let extents = rtree.extents().find(|layout| layout.leaf_has_state).unwrap();
+        let page_bytes = rtree.page_bytes();
+        let heap_bytes: u64 = kinds.iter().map(|kind| kind.pages(page_bytes) * page_bytes).sum();
+        let heap_end = HEAP + heap_bytes + page_bytes;
         let text = format!(
             "{DATA:x}-{:x} rw-p 00000000 00:00 0\n{META:x}-{:x} rw-p 00000000 00:00 0\n{HEAP:x}-{heap_end:x} rw-p 00000000 00:00 0\n",
             DATA + (4 << 20),
@@ -77,37 +81,39 @@ impl World {
             maps: Maps::parse(Pid(0), &text).unwrap(),
             image: ImageData { path: "made up".into(), writable: vec![DATA..DATA + (4 << 20)] },
             rtree,
+            extents,
             expected: Expected::default(),
             heap_end,
         };
         world.metadata();
         let mut at = HEAP;
         for (i, kind) in kinds.iter().enumerate() {
-            world.extent(DESCRIPTIONS + 128 * i as u64, at, kind);
-            at += kind.pages() * PAGE_SIZE;
+            let description = DESCRIPTIONS + extents.bytes().next_multiple_of(128) as u64 * i as u64;
+            world.extent(description, at, kind);
+            at += kind.pages(page_bytes) * page_bytes;
         }
         world
     }
 
-    /// A block with its base and arena, `arenas[]`, and the empty tree.
+    /// Writes a block with its base and arena, `arenas[]`, and the empty tree.
     fn metadata(&mut self) {
         let put = |memory: &mut SyntheticMemory, at, word| memory.write_word(at, word);
         let memory = &mut self.memory;
         put(memory, META, META_BYTES);
         put(memory, META + 24, META + META_BYTES - 4096);
         put(memory, META + 32, 4096);
-        let base = META + 192;
+        let base = META + self.extents.base_at();
         put(memory, base + BASES[0].blocks, META);
         put(memory, base + BASES[0].allocated, 1 << 20);
         put(memory, base + BASES[0].mapped - 8, 2 << 20);
         put(memory, base + BASES[0].mapped, META_BYTES);
-        // One arena of one thread, in the first of the entries.
+        // One arena with one thread, in the first of the entries.
         put(memory, DATA + 64, META + 0x4000);
         put(memory, META + 0x4000, 1);
         put(memory, META + 0x4000 + 0x2000, base);
     }
 
-    /// Where the element of a page is; nodes and leaves come as they are needed.
+    /// Returns the address of a page's element, creating nodes and leaves as needed.
     fn element(&mut self, page: u64) -> u64 {
         let root = DATA + (1 << 20);
         let mut below = self.rtree.levels.iter().sum::<u32>();
@@ -119,7 +125,7 @@ impl World {
             if level + 1 == self.rtree.levels.len() {
                 return table + index * self.rtree.element_bytes();
             }
-            // Nodes first, leaves behind them; the heap is small enough for two leaves.
+            // Nodes first, then leaves; the heap is small enough for two leaves.
             let child = match self.memory.word(table + 8 * index) {
                 Ok(word) if word != 0 => word,
                 _ if level + 2 == self.rtree.levels.len() => {
@@ -135,15 +141,16 @@ impl World {
     }
 
     fn extent(&mut self, description: u64, base: u64, kind: &Kind) {
-        let pages = kind.pages();
-        let (state, class, slab) = kind.bits();
+        let page_bytes = self.rtree.page_bytes();
+        let pages = kind.pages(page_bytes);
+        let (state, class, slab) = kind.bits(page_bytes);
         let mut bits = state << 17 | class << 20 | u64::from(slab) << 12;
         if let Kind::Slab { free, .. } = kind {
             let size = SizeClass::new(class).unwrap().bytes();
-            let regions = pages * PAGE_SIZE / size;
-            let mut words = [0u64; 8];
+            let regions = pages * page_bytes / size;
+            let mut words = vec![0u64; self.extents.bitmap_words()];
             for place in free {
-                let region = u64::from(*place) % regions;
+                let region = u64::from(*place) * 31 % regions;
                 words[(region / 64) as usize] |= 1 << (region % 64);
             }
             let nfree: u32 = words.iter().map(|word| word.count_ones()).sum();
@@ -157,10 +164,10 @@ impl World {
         }
         self.memory.write_word(description, bits);
         self.memory.write_word(description + 8, base);
-        self.memory.write_word(description + 16, pages * PAGE_SIZE);
-        let last = base / PAGE_SIZE + pages - 1;
+        self.memory.write_word(description + 16, pages * page_bytes);
+        let last = base / page_bytes + pages - 1;
         let step = if slab { 1 } else { (pages - 1).max(1) };
-        for page in (base / PAGE_SIZE..=last).step_by(step as usize) {
+        for page in (base / page_bytes..=last).step_by(step as usize) {
             let flags = state << 2 | u64::from(slab);
             let element = self.element(page);
             if self.rtree.element_bytes() == 8 {
@@ -172,12 +179,14 @@ impl World {
         }
         match kind {
             Kind::Slab { .. } => {}
-            Kind::Large { pages } => self.expected.live += pages * PAGE_SIZE,
-            Kind::Dirty { pages } | Kind::Muzzy { pages } => self.expected.trimmable += pages * PAGE_SIZE,
-            Kind::Retained { pages } => self.expected.retained += pages * PAGE_SIZE,
+            Kind::Large { pages } => self.expected.live += pages * page_bytes,
+            Kind::Dirty { pages } | Kind::Muzzy { pages } => self.expected.trimmable += pages * page_bytes,
+            Kind::Retained { pages } => self.expected.retained += pages * page_bytes,
         }
         if !matches!(kind, Kind::Retained { .. }) {
-            (base..base + pages * PAGE_SIZE).step_by(4096).for_each(|page| self.memory.write_word(page, 1));
+            (base..base + pages * page_bytes)
+                .step_by(page_size() as usize)
+                .for_each(|page| self.memory.write_word(page, 1));
         }
     }
 
@@ -192,12 +201,12 @@ impl World {
 }
 
 impl Kind {
-    fn pages(&self) -> u64 {
+    fn pages(&self, page_bytes: u64) -> u64 {
         match self {
-            // The smallest number of pages that regions fill without a rest, as jemalloc has it, or eight.
+            // The smallest number of pages that regions fill without a remainder, as in jemalloc, or eight.
             Kind::Slab { class, .. } => {
                 let size = SizeClass::new(*class).unwrap().bytes();
-                (1..8).find(|pages| (pages * PAGE_SIZE).is_multiple_of(size)).unwrap_or(8)
+                (1..8).find(|pages| (pages * page_bytes).is_multiple_of(size)).unwrap_or(8)
             }
             Kind::Large { pages } => pages + 1,
             Kind::Dirty { pages } | Kind::Muzzy { pages } | Kind::Retained { pages } => *pages,
@@ -205,11 +214,11 @@ impl Kind {
     }
 
     /// State, class, slab.
-    fn bits(&self) -> (u64, u64, bool) {
+    fn bits(&self, page_bytes: u64) -> (u64, u64, bool) {
         match self {
             Kind::Slab { class, .. } => (0, *class, true),
             Kind::Large { pages } => {
-                (0, SizeClass::holding(pages * PAGE_SIZE).unwrap().index() as u64, false)
+                (0, SizeClass::holding(pages * page_bytes).unwrap().index() as u64, false)
             }
             Kind::Dirty { .. } => (1, 232, false),
             Kind::Muzzy { .. } => (2, 232, false),
@@ -228,6 +237,12 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
         1 => (1..60u64).prop_map(|pages| Kind::Retained { pages }),
     ];
     prop::collection::vec(kind, 4..120)
+}
+
+/// As many as fit into little memory: every page of theirs exists.
+fn affordable(shape: usize, mut kinds: Vec<Kind>) -> Vec<Kind> {
+    kinds.truncate(if RTREES[shape].page_bits > 12 { 24 } else { usize::MAX });
+    kinds
 }
 
 /// Checks that ranges are disjoint and adds them up.
@@ -249,7 +264,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_whole_heap_is_told_exactly(shape in 0..2usize, kinds in kinds()) {
+    fn a_whole_heap_is_told_exactly(shape in 0..RTREES.len(), kinds in kinds()) {
+        let kinds = affordable(shape, kinds);
         let world = World::new(shape, &kinds);
         let survey = world.survey().unwrap();
         prop_assert_eq!(survey.extents.len(), kinds.len());
@@ -268,7 +284,7 @@ proptest! {
 
     #[test]
     fn a_damaged_heap_ends_and_counts_no_byte_twice(
-        shape in 0..2usize,
+        shape in 0..RTREES.len(),
         kinds in kinds(),
         damage in prop::collection::vec((0..6usize, any::<u16>(), prop_oneof![
             any::<u64>(), 0..0x200u64, Just(0), Just(u64::MAX),
@@ -276,7 +292,7 @@ proptest! {
             (0..1u64 << 20).prop_map(|at| HEAP + at),
         ]), 1..40),
     ) {
-        let mut world = World::new(shape, &kinds);
+        let mut world = World::new(shape, &affordable(shape, kinds));
         let leaf = META + (2 << 20);
         let places = [DATA, DATA + (1 << 20), META, leaf, DESCRIPTIONS, META + 0x4000];
         for (place, offset, word) in damage {
@@ -299,6 +315,21 @@ proptest! {
 }
 
 #[test]
-fn both_layouts_of_extents_are_known() {
-    assert_eq!(EXTENTS.map(|layout| layout.versions), ["5.3", "5.2"]);
+fn both_layouts_of_extents_are_known_for_pages_of_each_size() {
+    for page_bits in [12, 14, 16] {
+        let layouts = EXTENTS.iter().filter(|layout| layout.page_bits == page_bits);
+        assert_eq!(layouts.map(|layout| layout.versions).collect::<Vec<_>>(), ["5.3", "5.2"]);
+        assert_eq!(RTREES.iter().filter(|rtree| rtree.page_bits == page_bits).count(), 2);
+    }
+    // Offsets of `tcache` in builds with pages of 4 KiB, as a debugger shows them.
+    let of_caches = |bits| {
+        CACHES.map(|cache| cache.tcache(EXTENTS.iter().find(|layout| layout.page_bits == bits).unwrap()))
+    };
+    assert_eq!(of_caches(12), [168, 232]);
+    // As `sizeof` says in builds with such pages.
+    let of = |page_bits| EXTENTS.iter().find(|layout| layout.page_bits == page_bits).unwrap();
+    assert_eq!(
+        [12, 14, 16].map(|bits| (of(bits).bytes(), of(bits).base_at())),
+        [(128, 192), (320, 384), (1088, 1152)]
+    );
 }

@@ -1,10 +1,13 @@
-//! The calibration of an open loop: what the control sustains, and from that the rate and the length of all runs.
+//! The calibration of an open loop: it determines the throughput that the control sustains, and derives the
+//! rate and length of all runs.
 //!
-//! A closed loop tells how fast the server can go: a short one first, to know how much work takes a while, then a longer one. A
-//! share of that (the plan's utilization, by default half) is the rate. At half load the latency is that of the server and not
-//! of a queue, so runs that are equal look equal. The rate is tried before it is used, and lowered until the server keeps up.
+//! A closed loop measures how fast the server can go: first a short one, to find out how much work takes a
+//! while, then a longer one. A share of that throughput (the plan's utilization, half by default) becomes the
+//! rate. At half load the latency is the server's rather than a queue's, so equal runs look equal. The rate
+//! is tried before it is used, and lowered until the server keeps up.
 //!
-//! Every variant gets the same rate. A run is so long that its tail is made of many events: see [`run_length`].
+//! Every variant gets the same rate. A run is long enough for its tail to consist of many events: see
+//! [`run_length`].
 
 use crate::driver::{Measured, Pace};
 use crate::plan::{BenchCommand, BenchDriver};
@@ -14,13 +17,14 @@ use std::time::Duration;
 /// The open loop of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Units of work that the control sustained per second in a closed loop; absent where the plan gives the rate.
+    /// Units of work per second that the control sustained in a closed loop; absent if the plan sets the
+    /// rate.
     pub sustained_per_s: Option<f64>,
-    /// The share of them that is sent; absent where the plan gives the rate.
+    /// The share of it that is sent; absent if the plan sets the rate.
     pub utilization: Option<f64>,
-    /// Units of work that every variant is sent per second.
+    /// Units of work sent to every variant per second.
     pub rate_per_s: f64,
-    /// How long a run is measured, in seconds.
+    /// Measured length of a run, in seconds.
     pub run_s: f64,
 }
 
@@ -31,7 +35,7 @@ impl Calibration {
         Pace::Open { per_second: self.rate_per_s, time: Duration::from_secs_f64(self.run_s) }
     }
 
-    /// At a rate that the plan gives nothing needs to be found out.
+    /// Creates the calibration for a rate set by the plan, which needs no measurement.
     #[must_use]
     pub fn given(rate_per_s: f64, bench: &BenchCommand) -> Self {
         let run_s = bench.run_length.unwrap_or_else(|| run_length(rate_per_s)).as_secs_f64();
@@ -39,52 +43,52 @@ impl Calibration {
     }
 }
 
-/// Why a control has no rate.
+/// The reason why no rate was found.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CalibrationError {
-    /// A closed loop yields no figures.
+    /// The closed loop yields no figures.
     #[error(
-        "the closed loop of the calibration did not say how many {units} a second the control sustains{problems}. Mend the load's \
-         options, or give load.rate a number"
+        "the calibration's closed loop did not report how many {units} per second the control \
+         sustains{problems}. Fix the load's options, or set load.rate to a number"
     )]
     NoFigures {
         /// Units of work, in the plural.
         units: &'static str,
-        /// Its problems, in brackets.
+        /// Its problems, in parentheses.
         problems: String,
     },
-    /// No rate is kept up.
+    /// The control keeps up with no rate.
     #[error(
-        "the control does not keep up even with {per_s:.1} {units} a second{problems}. Give load.rate a number that it sustains, or a \
-         lower load.utilization"
+        "the control does not keep up even with {per_s:.1} {units} per second{problems}. Set load.rate to \
+         a number that it sustains, or lower load.utilization"
     )]
     NotSustained {
         /// Units of work, in the plural.
         units: &'static str,
-        /// The last rate that was tried.
+        /// The last rate tried.
         per_s: f64,
-        /// The problems of the last try, in brackets.
+        /// The problems of the last trial, in parentheses.
         problems: String,
     },
 }
 
-/// The first closed loop: so much, to know how long it takes.
+/// The first closed loop, which measures how long this much work takes.
 const PROBE: Pace = Pace::Closed { units: 30, time: Duration::from_secs(3) };
-/// The second one takes about so long.
+/// Approximate length of the second closed loop.
 const CLOSED_LOOP: Duration = Duration::from_secs(10);
-/// How long a rate is tried.
+/// Length of the trial of a rate.
 const TRIAL: Duration = Duration::from_secs(8);
-/// A server keeps up if it does this share of what is sent.
+/// A server keeps up if it does this share of the work sent.
 const KEPT_UP: f64 = 0.95;
-/// Each further try has this share of the rate before.
+/// Factor from one trial's rate to the next.
 const LOWER: f64 = 0.75;
-/// Tries before it is given up.
+/// Maximum number of trials.
 const TRIES: usize = 4;
 
 /// Finds the open loop of a plan. `load` puts one load on the running control.
 ///
 /// # Errors
-/// The load's own, or why there is no rate, as `E` has it.
+/// Those of the load, or the reason why there is no rate, converted to `E`.
 pub fn calibrate<E: From<CalibrationError>>(
     driver: BenchDriver,
     bench: &BenchCommand,
@@ -122,27 +126,28 @@ fn problems(measured: &Measured) -> String {
     measured.dirty.as_ref().map_or(String::new(), |problems| format!(" ({problems})"))
 }
 
-/// Three digits: a rate is something that people read, and put into other plans.
+/// Rounds to three digits, since people read the rate and copy it into other plans.
 fn rounded(rate: f64) -> f64 {
     let digits = 10f64.powf(2.0 - rate.log10().floor());
     (rate * digits).round() / digits
 }
 
-/// How long a run is at a rate.
+/// Returns the length of a run at a rate.
 ///
-/// With 120 broadcasts in ten seconds p95 was 60 or 120 ms, by whether a full collection fell among them. A run therefore has
-/// [`UNITS`] units of work, of which the slowest twentieth are thirty, within bounds that keep an experiment to minutes.
+/// With 120 broadcasts in ten seconds p95 was 60 or 120 ms, depending on whether a full collection fell among
+/// them. A run therefore has [`UNITS`] units of work, of which the slowest twentieth are thirty, within
+/// bounds that keep an experiment to minutes.
 #[must_use]
 pub fn run_length(rate_per_s: f64) -> Duration {
     let seconds = (UNITS / rate_per_s).clamp(SHORTEST.as_secs_f64(), LONGEST.as_secs_f64());
     Duration::from_secs_f64(seconds.ceil())
 }
 
-/// Units of work in a run, if that takes neither too short nor too long.
+/// Units of work in a run, unless that takes too short or too long.
 const UNITS: f64 = 600.0;
-/// The application collects several times in it.
+/// Shortest run: the application collects garbage several times in it.
 const SHORTEST: Duration = Duration::from_secs(30);
-/// Longer runs make an experiment of hours.
+/// Longest run: longer ones would stretch an experiment to hours.
 const LONGEST: Duration = Duration::from_secs(90);
 
 #[cfg(test)]
@@ -160,7 +165,8 @@ mod tests {
         }
     }
 
-    /// A server that sustains so much in a closed loop, and so much of what an open loop sends.
+    /// Creates a server that sustains `closed` in a closed loop, and at most `open` of the work sent in an
+    /// open loop.
     fn server(closed: f64, open: f64) -> impl FnMut(Pace) -> Result<Measured, CalibrationError> {
         move |pace| {
             let sent = match pace {
@@ -202,14 +208,14 @@ mod tests {
         let found = calibrate(BenchDriver::Http, &bench(), server(100.0, 30.0)).unwrap();
         assert_eq!((found.rate_per_s, found.sustained_per_s), (28.1, Some(56.3)));
         let error = calibrate(BenchDriver::Http, &bench(), server(100.0, 1.0)).unwrap_err().to_string();
-        assert!(error.contains("even with 21.1 requests a second"), "{error}");
+        assert!(error.contains("even with 21.1 requests per second"), "{error}");
     }
 
     #[test]
     fn a_load_without_figures_says_what_was_wrong_with_it() {
         let lost = |_| Ok(Measured { dirty: Some("3 lost".into()), ..Measured::default() });
         let error: CalibrationError = calibrate(BenchDriver::Cable, &bench(), lost).unwrap_err();
-        assert!(error.to_string().contains("broadcasts a second the control sustains (3 lost)"), "{error}");
+        assert!(error.to_string().contains("broadcasts per second the control sustains (3 lost)"), "{error}");
     }
 
     #[test]

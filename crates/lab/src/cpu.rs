@@ -1,4 +1,4 @@
-//! Shares the machine's CPU out, while a load ran, among the server, the load, the harness and everybody else.
+//! Splits the machine's CPU during a load among the server, the load, the harness and everything else.
 
 use crate::memory::tree_cpu_s;
 use crate::pressure::{self, PerResource};
@@ -12,35 +12,36 @@ use unbloat_process::watch::ticks_per_second;
 pub struct Used {
     server_s: f64,
     harness_s: f64,
-    /// Of what the harness has started and waited for: a load that has ended.
+    /// CPU of the children that the harness has waited for: a finished load.
     load_s: f64,
     machine: Option<Machine>,
     stalled_s: PerResource,
 }
 
-/// What was used between two moments.
+/// CPU use between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// CPU seconds of the server's tree.
+    /// CPU seconds of the server's process tree.
     pub server_s: f64,
-    /// Share of the machine's CPU that the harness took; 0.01 is 1 %.
+    /// Share of the machine's CPU used by the harness; 0.01 is 1 %.
     pub harness: f64,
-    /// Share of the machine's CPU that went to anything but server, load and harness, interrupts and what a hypervisor
-    /// gave to others included. `None` where the kernel does not tell.
+    /// Share of the machine's CPU used by anything other than server, load and harness, including interrupts
+    /// and time that a hypervisor gave to other guests. `None` if the kernel does not report it.
     pub others: Option<f64>,
     /// Share of the time in which some task waited for a resource.
     pub stalled: PerResource,
 }
 
 impl Used {
-    /// Just before a load: looking at the server is not part of what the harness takes while it runs.
+    /// Reads the CPU times just before a load. Inspecting the server first keeps that work out of the
+    /// harness's share.
     #[must_use]
     pub fn before(server: Pid) -> Self {
         let server_s = tree_cpu_s(server);
         Used { server_s, ..Self::without_server() }
     }
 
-    /// Just after it.
+    /// Reads the CPU times just after a load.
     #[must_use]
     pub fn after(server: Pid) -> Self {
         let used = Self::without_server();
@@ -57,7 +58,7 @@ impl Used {
         }
     }
 
-    /// What was used since `before`, in `wall_s` seconds.
+    /// Returns the CPU use since `before`, in `wall_s` seconds.
     #[must_use]
     pub fn since(&self, before: &Used, wall_s: f64) -> Shares {
         let server_s = self.server_s - before.server_s;
@@ -73,7 +74,7 @@ impl Used {
     }
 }
 
-/// CPU of this process, or of its children that it has waited for and theirs, in seconds.
+/// Returns the CPU time of this process, or of its awaited children and their descendants, in seconds.
 fn cpu_s(who: UsageWho) -> f64 {
     getrusage(who)
         .map_or(0.0, |usage| (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
@@ -83,7 +84,7 @@ fn cpu_s(who: UsageWho) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Machine {
     busy_s: f64,
-    /// Given to other guests by the hypervisor; part of what is busy.
+    /// Time given to other guests by the hypervisor; part of the busy time.
     stolen_s: f64,
     total_s: f64,
 }
@@ -93,7 +94,7 @@ impl Machine {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?, ticks_per_second())
     }
 
-    /// user, nice, system, idle, iowait, irq, softirq, steal; what guests used is in user already.
+    /// Parses user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is included in user.
     fn parse(text: &str, ticks_per_second: f64) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
@@ -107,13 +108,14 @@ impl Machine {
         })
     }
 
-    /// The kernel counts processes more finely than the machine: less than nothing is nothing.
+    /// Returns the share of everything else. The kernel accounts processes more precisely than the machine,
+    /// so negative values become zero.
     pub(crate) fn share_of_others(self, then: Machine, ours_s: f64) -> Option<f64> {
         let total_s = self.total_s - then.total_s;
         (total_s > 0.0).then(|| ((self.busy_s - then.busy_s - ours_s) / total_s).max(0.0))
     }
 
-    /// The share that the hypervisor gave to other guests.
+    /// Returns the share that the hypervisor gave to other guests.
     pub(crate) fn share_stolen(self, then: Machine) -> Option<f64> {
         let total_s = self.total_s - then.total_s;
         (total_s > 0.0).then(|| ((self.stolen_s - then.stolen_s) / total_s).max(0.0))
@@ -130,7 +132,7 @@ mod tests {
         let then = Machine::parse("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 …\n", 100.0).unwrap();
         let now = Machine::parse("cpu  300 10 180 1000 100 5 5 0 0 0\n", 100.0).unwrap();
         assert_eq!(then, Machine { busy_s: 2.0, stolen_s: 0.0, total_s: 10.0 });
-        // Three seconds busy of six, two of them ours.
+        // Three of six seconds were busy, two of them ours.
         assert_eq!(now.share_of_others(then, 2.0), Some(1.0 / 6.0));
         assert_eq!(now.share_of_others(then, 3.1), Some(0.0));
         assert_eq!(now.share_of_others(now, 0.0), None);

@@ -1,15 +1,15 @@
-//! The lines that put the variant that was measured into production.
+//! The lines that put a measured variant into production.
 
 use crate::plan::{Load, Plan};
 use crate::variant::Variant;
 use std::path::Path;
 use unbloat_policy::deploy::{Deployment, Format, Word};
 
-/// The places that a reader is most likely to deploy to.
+/// The most likely deployment targets.
 const PLACES: [(&str, Format); 3] =
     [("Procfile", Format::Procfile), ("Dockerfile", Format::Dockerfile), ("systemd", Format::Systemd)];
 
-/// The place and the line, for Procfile, Dockerfile and systemd. Empty for the bare control.
+/// Returns the target and the line for Procfile, Dockerfile and systemd. Empty for the bare control.
 #[must_use]
 pub fn deploy(variant: &Variant, plan: &Plan) -> Vec<(&'static str, String)> {
     let deployment = deployment(variant, plan);
@@ -24,8 +24,8 @@ pub fn deploy(variant: &Variant, plan: &Plan) -> Vec<(&'static str, String)> {
     lines.flat_map(|(place, lines)| lines.into_iter().map(move |line| (place, line))).collect()
 }
 
-/// A plan starts its server for a measurement, with a port of its own and perhaps through a script. What is deployed is the
-/// kind of server that it is.
+/// Derives the deployment. A plan starts its server for a measurement, on its own port and perhaps through a
+/// script; what is deployed is that kind of server.
 fn deployment(variant: &Variant, plan: &Plan) -> Deployment {
     let start = variant.start.as_ref().unwrap_or(&plan.server.start);
     let runs = |program: &str| start.iter().any(|word| word.contains(program));
@@ -54,7 +54,7 @@ fn deployment(variant: &Variant, plan: &Plan) -> Deployment {
     }
 }
 
-/// `unbloat run --policy … --`; `lean` is what it does without being told.
+/// Returns `unbloat run --policy … --`; `lean` is its default.
 fn launcher(variant: &Variant) -> Vec<String> {
     let bare = Variant { policy: variant.policy.clone(), ..Variant::default() };
     let words = bare.words(Path::new("unbloat"));

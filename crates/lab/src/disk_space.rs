@@ -1,44 +1,45 @@
-//! Checks, before an experiment begins, that the disk has room for it: a full disk would end it hours later.
+//! Checks before an experiment that the disk has room for it, because a full disk would end it hours later.
 
 use crate::plan::Plan;
 use std::path::{Path, PathBuf};
 
-/// Bytes of one process's sample in the recording, indexes included (measured: about 100).
+/// Size of one process's sample in the recording, including indexes (measured: about 100).
 const SAMPLE_BYTES: u64 = 150;
-/// Processes of a large server.
+/// Number of processes of a large server.
 const PROCESSES: u64 = 10;
-/// What a run writes besides, and what a server needs for its log and temporary files.
+/// Additional bytes written by a run and by a server's log and temporary files.
 const SPARE_BYTES: u64 = 64 << 20;
 
-/// Why an experiment does not begin.
+/// The reason why an experiment does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskSpaceError {
-    /// Too little is free.
-    #[error("{}: {} MiB are free, and the experiment may need {} MiB. Free some, or choose another place ({how})", directory.display(), free_bytes >> 20, need_bytes >> 20)]
+    /// Too little space is free.
+    #[error("{}: {} MiB are free, and the experiment may need {} MiB. Free some, or choose another \
+        directory ({how})", directory.display(), free_bytes >> 20, need_bytes >> 20)]
     TooLittle {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
-        /// Bytes that are free for us.
+        /// Free bytes available to us.
         free_bytes: u64,
         /// Bytes that may be needed.
         need_bytes: u64,
-        /// How to choose another place.
+        /// The option that chooses another directory.
         how: &'static str,
     },
-    /// The kernel does not say.
-    #[error("cannot see how much of the disk is free in {}: {source}", directory.display())]
+    /// The kernel does not report the free space.
+    #[error("cannot determine the free disk space in {}: {source}", directory.display())]
     Unknown {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
-        /// Its reason.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }
 
-/// Checks the directory of the recording and that of temporary files, for `runs` runs.
+/// Checks the directories of the recording and of temporary files, for `runs` runs.
 ///
 /// # Errors
-/// Either has too little room.
+/// Either has too little space.
 pub fn check(plan: &Plan, runs: usize, recording: &Path) -> Result<(), DiskSpaceError> {
     let beside = recording.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     enough(beside, free(beside)?, recording_bytes(plan, runs), "-o")?;
@@ -46,7 +47,7 @@ pub fn check(plan: &Plan, runs: usize, recording: &Path) -> Result<(), DiskSpace
     enough(&temporary, free(&temporary)?, SPARE_BYTES, "TMPDIR")
 }
 
-/// What the recording may grow to.
+/// Returns the maximum size of the recording.
 fn recording_bytes(plan: &Plan, runs: usize) -> u64 {
     let each = plan.run_takes(None);
     let samples = each.as_secs_f64() / plan.design.sample_every.as_secs_f64();

@@ -1,5 +1,5 @@
-//! The seam between an experiment and what makes its runs: real servers ([`ServerExecutor`](crate::servers::ServerExecutor)), or in
-//! tests a stand-in without any.
+//! The seam between an experiment and whatever makes its runs: real servers
+//! ([`ServerExecutor`](crate::servers::ServerExecutor)), or a stand-in in tests.
 
 use crate::calibration::{Calibration, CalibrationError};
 use crate::file::{ExperimentFile, FileError};
@@ -13,18 +13,18 @@ pub trait Executor {
     /// Makes a run.
     ///
     /// # Errors
-    /// The file cannot be written, or the user wants to stop. Whatever goes wrong with the server or its load is a result: a
-    /// run that is left out, with the reason.
+    /// The file cannot be written, or the user wants to stop. A failure of the server or its load is not an
+    /// error but a result: an excluded run with the reason.
     fn execute(&mut self, file: &mut ExperimentFile, order: &Order) -> Result<RunResult, RunError>;
 
-    /// Finds the rate that every variant gets, on the control; `None` where the plan's load has none to be found.
+    /// Finds the rate for all variants, using the control; `None` if the plan's load needs none.
     ///
     /// # Errors
-    /// The control does not run, or sustains nothing.
+    /// The control does not run, or sustains no rate.
     fn calibrate(&mut self, control: &Variant) -> Result<Option<Calibration>, RunError>;
 }
 
-/// The run that is wanted.
+/// The run to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
     /// Its id in the file.
@@ -33,18 +33,18 @@ pub struct Order<'a> {
     pub variant: &'a Variant,
     /// Its place in the experiment.
     pub slot: Slot,
-    /// How many runs of this place were disturbed before.
+    /// Number of earlier runs in this slot that were disturbed.
     pub repeat: usize,
-    /// The open loop, if there is one.
+    /// The open loop, if any.
     pub calibration: Option<&'a Calibration>,
-    /// The runs that were made before.
+    /// The earlier runs.
     pub earlier: &'a [RunResult],
 }
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The file.
+    /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
     /// No run of a block counts.
@@ -52,23 +52,31 @@ pub enum RunError {
     NothingWorks {
         /// The block, from 1.
         block: usize,
-        /// Why its first run does not count.
+        /// The reason why its first run does not count.
         reason: Exclusion,
-        /// What to do.
+        /// The next step.
         next: String,
     },
-    /// The control does not get as far as a calibration.
-    #[error("the rate cannot be found, because a run of the control {variant:?} does not count: {reason}")]
+    /// The control does not run far enough for a calibration.
+    #[error("cannot determine the rate, because a run of the control {variant:?} does not count: {reason}")]
     ControlFails {
         /// The control's name.
         variant: String,
-        /// Why.
+        /// The reason.
+        reason: Exclusion,
+    },
+    /// The control does not start.
+    #[error("a search begins with the control, and {variant:?} does not start: {reason}")]
+    ControlDoesNotStart {
+        /// The control's name.
+        variant: String,
+        /// The reason.
         reason: Exclusion,
     },
     /// The control sustains no rate.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
-    /// The user wants to stop; the run does not count and is made again.
+    /// The user wants to stop; the run does not count and is made again later.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,4 +1,5 @@
-//! Facts about the origin of an experiment's runs: the machine, the build and the software, and changes in between.
+//! Facts about the origin of an experiment's runs: the machine, the build and the software, and changes
+//! between runs.
 
 use crate::file::Stored;
 use crate::result::RunResult;
@@ -7,18 +8,18 @@ use crate::{machine, software};
 use std::collections::BTreeMap;
 use unbloat_recording::RunId;
 
-/// A fact that is not the same in all runs that are compared with each other.
+/// A fact that differs between runs that are compared with each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mixed {
     /// Its name, and the variant's if it belongs to one.
     pub what: String,
-    /// Its values, in the order in which they came.
+    /// Its values, in the order of their appearance.
     pub values: Vec<String>,
 }
 
 impl Stored {
-    /// What is known of where the figures come from, for people: the machine's facts, the server's software by variant, and
-    /// how much CPU others took.
+    /// Returns the known facts about the origin of the figures, for people: the machine's facts, the server's
+    /// software by variant, and the CPU share of other programs.
     #[must_use]
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts: Vec<(String, String)> = Vec::new();
@@ -42,7 +43,8 @@ impl Stored {
         facts
     }
 
-    /// What changed between runs that count: someone went on with another build, after an upgrade, on another machine.
+    /// Returns the facts that changed between runs that count: someone continued with another build, after an
+    /// upgrade, or on another machine.
     #[must_use]
     pub fn mixed(&self) -> Vec<Mixed> {
         let machine = self.machine_names().into_iter().map(|name| {
@@ -58,7 +60,7 @@ impl Stored {
         machine.chain(software).filter(|mixed| mixed.values.len() > 1).collect()
     }
 
-    /// What of the variants is claimed but was proved by nothing, as (variant, what).
+    /// Returns the variants' claims that nothing proved, as (variant, claim).
     #[must_use]
     pub fn unproved(&self) -> Vec<(String, String)> {
         let of = |(index, variant): (usize, &Variant)| {
@@ -71,7 +73,8 @@ impl Stored {
         self.variants.iter().enumerate().flat_map(of).collect()
     }
 
-    /// What differs now from the machine that made the last run, as (name, then, now). Nothing if there is no run yet.
+    /// Returns the differences between this machine and that of the last run, as (name, then, now). Empty if
+    /// there is no run yet.
     #[must_use]
     pub fn changed(&self) -> Vec<(&'static str, String, String)> {
         let Some((last, _)) = self.runs.last() else { return Vec::new() };
@@ -80,7 +83,8 @@ impl Stored {
         facts.filter_map(|(name, now)| Some((name, then(name).filter(|then| *then != now)?, now))).collect()
     }
 
-    /// Values of a fact about the server's software in a variant's runs; more than one if it changed in between.
+    /// Returns the values of a fact about the server's software in a variant's runs; several if it changed in
+    /// between.
     #[must_use]
     pub fn software(&self, variant: usize, name: &str) -> Vec<String> {
         let runs = self.counting().filter(|(_, run)| run.slot.variant == variant);
@@ -91,14 +95,15 @@ impl Stored {
         self.runs.iter().filter(|(_, run)| run.excluded.is_none()).map(|(id, run)| (*id, run))
     }
 
-    /// In the order of the file, then what only runs have.
+    /// Returns the names in the order of the file, then those that only runs have.
     fn machine_names(&self) -> Vec<String> {
         let of_runs = self.run_facts.values().flat_map(BTreeMap::keys);
         let names = self.environment.iter().map(|(name, _)| name).chain(of_runs);
         distinct(names.filter(|name| !software::NAMES.contains(&name.as_str())).cloned())
     }
 
-    /// Files of earlier versions have facts of the machine for all runs together only.
+    /// Returns a machine fact of a run. Files of earlier versions have machine facts only for all runs
+    /// together.
     fn machine_fact(&self, run: RunId, name: &str) -> Option<String> {
         let own = self.run_facts.get(&run).filter(|facts| !facts.is_empty());
         match own {
@@ -107,7 +112,7 @@ impl Stored {
         }
     }
 
-    /// `3.1.2`, or where variants differ `jemalloc 5.3.0 (jemalloc), glibc (glibc, lean)`.
+    /// Formats as `3.1.2`, or, if variants differ, as `jemalloc 5.3.0 (jemalloc), glibc (glibc, lean)`.
     fn by_variant(&self, name: &str) -> Option<String> {
         let mut variants: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for (index, variant) in self.variants.iter().enumerate() {
@@ -123,7 +128,7 @@ impl Stored {
     }
 }
 
-/// Each value once, in the order in which they came.
+/// Returns each value once, in the order of appearance.
 fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = Vec::new();
     for value in values {
@@ -141,7 +146,8 @@ mod tests {
     use crate::analysis::tests::runs;
     use crate::plan::Plan;
 
-    /// Two blocks of a control and a variant; the build changed after the first block, Ruby for the variant only.
+    /// Creates two blocks of a control and a variant; the build changed after the first block, Ruby for the
+    /// variant only.
     fn stored() -> Stored {
         let plan = Plan::parse(
             "title = \"x\"\ncompare = [\"glibc\", \"lean\"]\n[server]\nstart = [\"a\"]\nready = { line = \"r\" }\n[load]\ndriver = \"own\"\n",
@@ -164,7 +170,7 @@ mod tests {
             plan,
             run_facts: runs.iter().map(|(id, run)| (*id, facts(run))).collect(),
             runs,
-            looks: 1,
+            looks: Some(1),
             calibration: None,
             environment: vec![("kernel".into(), "6.1".into()), ("unbloat_build".into(), "aa".into())],
         }
@@ -183,7 +189,7 @@ mod tests {
         assert_eq!(changed, [("unbloat_build", "bb".into()), ("kernel", "6.1".into())]);
     }
 
-    /// Recordings of before facts were kept for each run.
+    /// Recordings from before facts were kept per run.
     #[test]
     fn without_facts_of_runs_those_of_the_file_hold() {
         let stored = Stored { run_facts: BTreeMap::new(), ..stored() };

@@ -1,36 +1,36 @@
-//! The machine before an experiment: what makes its figures move by themselves, each with what to do about it.
+//! The fitness of the machine before an experiment: each cause of unstable figures, with its remedy.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Something that makes a machine unfit for measuring.
+/// A condition that makes a machine unfit for measuring.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unfit {
-    /// Other programs are at work.
+    /// Other programs use the CPU.
     #[error(
         "other programs take {percent:.0} % of the machine's CPU right now; the plan allows {allowed:.0} % while a load runs \
          (design.max-other-cpu), and runs above that are repeated. End them first"
     )]
     Busy {
-        /// What they take.
+        /// Percentage that they use.
         percent: f64,
-        /// What the plan allows.
+        /// Percentage that the plan allows.
         allowed: f64,
     },
-    /// Another guest of the hypervisor is at work.
+    /// Another guest of the hypervisor uses the CPU.
     #[error(
-        "the hypervisor gives {percent:.0} % of the CPU to other guests (steal time): runs will be disturbed. Measure at another \
-         hour or on another machine"
+        "the hypervisor gives {percent:.0} % of the CPU to other guests (steal time): runs will be \
+         disturbed. Measure at another time or on another machine"
     )]
     Stolen {
-        /// What it gives away.
+        /// Percentage given to it.
         percent: f64,
     },
-    /// Cores change their frequency.
+    /// The cores change their frequency.
     #[error(
-        "the cores change their frequency (governor {governor:?}): times depend on what ran before. `cpupower frequency-set -g \
-         performance` holds it still"
+        "the cores change their frequency (governor {governor:?}): times depend on what ran before. \
+         `cpupower frequency-set -g performance` fixes it"
     )]
     FrequencyScaling {
         /// The governor's name.
@@ -38,23 +38,23 @@ pub enum Unfit {
     },
     /// Memory is swapped out.
     #[error(
-        "{used_mib} MiB of memory are swapped out: a server's PSS misses what of it is, and its latency has the disk in it. \
-         Free memory, then `swapoff -a && swapon -a`"
+        "{used_mib} MiB of memory are swapped out: a server's PSS excludes its swapped part, and its \
+         latency includes the disk. Free memory, then `swapoff -a && swapon -a`"
     )]
     Swap {
-        /// How much.
+        /// Amount in MiB.
         used_mib: u64,
     },
-    /// A limit of CPU.
+    /// A CPU limit applies.
     #[error(
-        "the control group limits all of this to {cores:.1} cores (cpu.max): whoever reaches the limit is stopped for \
-         milliseconds at a time. Measure without the limit, or keep well below it"
+        "the control group limits all of this to {cores:.1} cores (cpu.max): processes that reach the \
+         limit are stopped for milliseconds at a time. Measure without the limit, or keep well below it"
     )]
     CpuLimit {
-        /// Cores.
+        /// Limit in cores.
         cores: f64,
     },
-    /// A limit of memory.
+    /// A memory limit is nearly reached.
     #[error(
         "the control group limits all of this to {limit_mib} MiB, of which {used_mib} MiB are used (memory.max): near the limit the \
          kernel reclaims memory that a variant would have kept"
@@ -62,20 +62,21 @@ pub enum Unfit {
     MemoryLimit {
         /// The limit.
         limit_mib: u64,
-        /// What is used of it.
+        /// Memory in use.
         used_mib: u64,
     },
-    /// One core.
+    /// There is only one core.
     #[error(
-        "there is one core: server and load share it, so each waits for the other. Two are the fewest that give figures worth having"
+        "there is only one core: server and load share it, so each waits for the other. Useful figures \
+        need at least two"
     )]
     OneCore,
 }
 
-/// How long the machine is watched.
+/// Time for which the machine is observed.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// Looks at the machine. `allowed` is the share of CPU that others may take.
+/// Examines the machine. `allowed` is the share of CPU that other programs may use.
 #[must_use]
 pub fn unfit(allowed: f64) -> Vec<Unfit> {
     let read = |path: &str| fs::read_to_string(path).ok();
@@ -112,7 +113,7 @@ fn busy(allowed: f64) -> Vec<Unfit> {
     all
 }
 
-/// Steal time above which it is named.
+/// Steal time above which it is reported.
 const STOLEN: f64 = 0.02;
 
 fn scaling(governor: &str) -> Option<Unfit> {
@@ -120,7 +121,7 @@ fn scaling(governor: &str) -> Option<Unfit> {
     (governor != "performance").then(|| Unfit::FrequencyScaling { governor: governor.to_owned() })
 }
 
-/// Swap in use, from 16 MiB on: some daemons' pages are always out.
+/// Reports swap in use, from 16 MiB on: a few daemons' pages are always swapped out.
 fn swap(meminfo: &str) -> Option<Unfit> {
     let kib = |key: &str| -> Option<u64> {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
@@ -130,7 +131,7 @@ fn swap(meminfo: &str) -> Option<Unfit> {
     (used_mib >= 16).then_some(Unfit::Swap { used_mib })
 }
 
-/// `max 100000`, or quota and period in microseconds.
+/// Parses `max 100000`, or quota and period in microseconds.
 fn cpu_limit(text: &str) -> Option<Unfit> {
     let (quota, period) = text.trim().split_once(' ')?;
     let cores = quota.parse::<f64>().ok()? / period.parse::<f64>().ok().filter(|period| *period > 0.0)?;
@@ -142,7 +143,7 @@ fn memory_limit(max: &str, current: &str) -> Option<Unfit> {
     Some(Unfit::MemoryLimit { limit_mib: mib(max)?, used_mib: mib(current)? })
 }
 
-/// The control group of this process (cgroup v2): `0::/user.slice`, or nothing at the root.
+/// Returns the control group of this process (cgroup v2): `0::/user.slice`, or nothing at the root.
 fn own_group(text: &str) -> String {
     let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
     let exists =

@@ -22,13 +22,14 @@ use unbloat_process::Pid;
 use unbloat_process::keeper::{Hearing, Keeper, Report};
 use unbloat_process::tree::Tree;
 
-/// Status of `unbloat keep` when the command cannot be started, as a shell has it.
+/// Exit status of `unbloat keep` if the command cannot be started, as in a shell.
 const NOT_STARTED: i32 = 127;
 
-/// How long a start or an end of `unbloat keep` itself may take.
+/// Time limit for `unbloat keep` itself to start or end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The command `unbloat keep -- WORDS`, to which the caller adds environment, directory, stdout and stderr.
+/// Builds the command `unbloat keep -- WORDS`, to which the caller adds environment, directory, stdout and
+/// stderr.
 #[must_use]
 pub fn command(unbloat: &Path, words: &[String]) -> Command {
     let mut command = Command::new(unbloat);
@@ -36,7 +37,15 @@ pub fn command(unbloat: &Path, words: &[String]) -> Command {
     command
 }
 
-/// Something that was started, and is ended when this is dropped.
+/// Returns the same command with a scratch directory, which `unbloat keep` removes if the harness is killed before it can.
+#[must_use]
+pub fn command_in(scratch: &Path, unbloat: &Path, words: &[String]) -> Command {
+    let mut command = Command::new(unbloat);
+    command.arg("keep").arg("--scratch").arg(scratch).arg("--").args(words);
+    command
+}
+
+/// A started command, which is ended when this is dropped.
 #[derive(Debug)]
 pub struct Kept {
     child: Child,
@@ -47,14 +56,14 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Starts what [`command`] made.
+    /// Starts a command built by [`command`].
     ///
     /// # Errors
     /// The kernel's reason why the program cannot be started.
     pub fn start(mut command: Command) -> io::Result<Kept> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
-        // The builder holds the other end of the socket, too.
+        // The builder also holds the other end of the socket.
         drop(command);
         let mut kept = Kept { child, socket: ours, heard: String::new(), pid: Pid(0), ended: None };
         kept.wait(PATIENCE, |kept| kept.pid != Pid(0) || kept.ended.is_some())?;
@@ -65,34 +74,35 @@ impl Kept {
         }
     }
 
-    /// The command's process.
+    /// Returns the command's process.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Its stdout, if it is a pipe; once.
+    /// Takes its stdout, if it is a pipe; once.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its stderr, if it is a pipe; once.
+    /// Takes its stderr, if it is a pipe; once.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// The status that the command has ended with, as a shell shows it; others of its tree may go on.
+    /// Returns the exit status of the command, as a shell shows it; other processes of its tree may still
+    /// run.
     pub fn ended(&mut self) -> Option<i32> {
         let _ = self.wait(Duration::ZERO, |kept| kept.ended.is_some());
         self.ended
     }
 
-    /// Returns whether everything that came of the command has ended.
+    /// Returns whether the command and all its descendants have ended.
     pub fn is_gone(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// What runs of the command's tree, orphans too.
+    /// Returns the running processes of the command's tree, including orphans.
     #[must_use]
     pub fn tree(&self) -> Vec<Pid> {
         let Ok(tree) = Tree::read() else { return Vec::new() };
@@ -100,7 +110,7 @@ impl Kept {
         tree.below(Pid(self.child.id().cast_signed())).into_iter().skip(2).collect()
     }
 
-    /// Takes in what `unbloat keep` says until `done`, or for so long.
+    /// Processes the messages of `unbloat keep` until `done`, or for this long.
     fn wait(&mut self, within: Duration, done: impl Fn(&Self) -> bool) -> io::Result<()> {
         let deadline = Instant::now() + within;
         loop {
@@ -138,12 +148,12 @@ impl Drop for Kept {
     }
 }
 
-/// `unbloat keep -- WORDS`: starts the command and stays until nothing of it is left. Stdin is the socket. The status to
-/// leave with.
+/// Implements `unbloat keep -- WORDS`: starts the command and stays until nothing of it is left. Stdin is the
+/// socket. Removes `scratch` if the harness ended first. Returns the exit status.
 ///
 /// # Errors
-/// Stdin is no socket, or the kernel makes no process.
-pub fn serve(words: &[String]) -> io::Result<i32> {
+/// Stdin is not a socket, or the kernel cannot create a process.
+pub fn serve(words: &[String], scratch: Option<&Path>) -> io::Result<i32> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut command = Command::new(words.first().map_or("", String::as_str));
     command.args(words.get(1..).unwrap_or_default()).stdin(Stdio::null());
@@ -168,6 +178,10 @@ pub fn serve(words: &[String]) -> io::Result<i32> {
                 Report::Ended(_) => {}
                 Report::Empty => {
                     keeper.join();
+                    if let Some(scratch) = scratch.filter(|_| !is_wanted) {
+                        // The harness may have done it itself.
+                        let _ = std::fs::remove_dir_all(scratch);
+                    }
                     return Ok(status);
                 }
             }
@@ -180,7 +194,7 @@ pub fn serve(words: &[String]) -> io::Result<i32> {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        // The harness never says anything; it only ends, or closes its side.
+        // The harness never sends anything; it only ends, or closes its side.
         if ready.get(1).and_then(PollFd::any).unwrap_or(false) {
             is_wanted = false;
             keeper.kill();

@@ -9,40 +9,45 @@
 //! | module | concept |
 //! |---|---|
 //! | [`plan`] | the plan: server, load, variants, design, rule; read from TOML |
-//! | [`variant`] | one configuration: what it puts in front of the server, what must then be true |
+//! | [`variant`] | one configuration: what it adds to the server's command, and the claims that must then hold |
 //! | [`library`] | an installed allocator library and its package |
 //! | [`init`] | a first plan for an application directory |
-//! | [`fitness`] | the machine before an experiment, and what makes it unfit |
-//! | [`disk_space`] | room on the disk for what an experiment writes |
-//! | [`calibration`] | the rate that the control sustains, and the length of the runs |
+//! | [`fitness`] | the machine before an experiment, and conditions that make it unfit |
+//! | [`disk_space`] | disk space for an experiment |
+//! | [`calibration`] | the rate and length of the runs |
 //! | [`schedule`] | blocks: every variant once, the control twice, in random order |
-//! | [`experiment`] | the whole: block after block until the plan is done, or decided |
-//! | [`executor`] | the seam between an experiment and what makes its runs |
+//! | [`experiment`] | the whole experiment: block after block until it is decided or complete |
+//! | [`budget`] | the end of an experiment: an answer, a number of blocks, or a time |
+//! | [`executor`] | the seam between an experiment and whatever makes its runs |
 //! | [`servers`] | runs on real servers |
 //! | [`keep`] | supervision of everything that is started |
-//! | [`server`] | starting a fresh server, and ending it so that nothing is left |
-//! | [`driver`] | putting the load on a server |
-//! | [`cpu`] | who used the machine while a load ran |
+//! | [`server`] | starts a fresh server, and ends it without leftovers |
+//! | [`driver`] | puts the load on a server |
+//! | [`cpu`] | CPU shares while a load ran |
 //! | [`pressure`] | pressure-stall figures of the kernel |
 //! | [`memory`] | the memory of a server's tree during a run |
 //! | [`proof`] | the proof that a variant is live |
-//! | [`software`] | what a server is made of: Ruby, glibc, allocator |
-//! | [`machine`] | what figures depend on besides: build, kernel, hardware |
+//! | [`software`] | a server's software: Ruby, glibc, allocator |
+//! | [`machine`] | other facts that figures depend on: build, kernel, hardware |
 //! | [`result`] | the result of one run, and whether it counts |
 //! | [`metric`] | the table of metrics |
 //! | [`mod@file`] | the experiment in its recording file |
-//! | [`facts`] | where an experiment's runs come from, and whether it stayed the same |
+//! | [`facts`] | the origin of an experiment's runs, and changes in between |
 //! | [`trace`] | memory over time of each run, for the charts |
 //! | [`analysis`] | contrasts to the control per metric, from runs |
+//! | [`demands`] | the plan's rule in the terms of `stats`: the requirements of each variant |
 //! | [`warning`] | cautions about an analysis |
 //! | [`recommend`] | the answer by the plan's rule |
 //! | [`remedy`] | the one change that would decide an experiment |
-//! | [`deploy`] | what to put where, so that a variant is what runs in production |
+//! | [`deploy`] | the lines that put a variant into production |
+//! | [`tune`] | the search for the best set-up, from one plan |
 //! | [`versus`] | two experiments beside each other |
 
 pub mod analysis;
+pub mod budget;
 pub mod calibration;
 pub mod cpu;
+pub mod demands;
 pub mod deploy;
 pub mod disk_space;
 pub mod driver;
@@ -68,6 +73,7 @@ pub mod server;
 pub mod servers;
 pub mod software;
 pub mod trace;
+pub mod tune;
 pub mod variant;
 pub mod versus;
 pub mod warning;

@@ -1,9 +1,9 @@
-//! Finding an installed allocator library and its Debian package: the name of a library's file carries a version that differs
-//! between releases (`libmimalloc.so.2`, `libmimalloc.so.3`), and the package's name follows it.
+//! Finds an installed allocator library and its Debian package. A library's file name contains a version that
+//! differs between releases (`libmimalloc.so.2`, `libmimalloc.so.3`), and the package's name follows it.
 
 use std::path::{Path, PathBuf};
 
-/// Where Debian's dynamic linker looks (ld.so(8), /etc/ld.so.conf.d).
+/// Search path of Debian's dynamic linker (ld.so(8), /etc/ld.so.conf.d).
 const DIRECTORIES: [&str; 6] = [
     "/usr/local/lib",
     "/usr/lib/x86_64-linux-gnu",
@@ -13,7 +13,7 @@ const DIRECTORIES: [&str; 6] = [
     "/usr/lib64",
 ];
 
-/// Lists of the files of each installed package (dpkg(1)).
+/// Directory with the file lists of installed packages (dpkg(1)).
 const PACKAGES: &str = "/var/lib/dpkg/info";
 
 /// An installed library.
@@ -21,11 +21,11 @@ const PACKAGES: &str = "/var/lib/dpkg/info";
 pub struct Library {
     /// The name by which the dynamic linker finds it.
     pub file: String,
-    /// The Debian package that has it.
+    /// The Debian package that contains it.
     pub package: Option<String>,
 }
 
-/// The installed library called `name`, or `name` with a version.
+/// Finds the installed library called `name`, or `name` with a version.
 #[must_use]
 pub fn find(name: &str) -> Option<Library> {
     let (directory, file) = DIRECTORIES.iter().find_map(|directory| {
@@ -37,14 +37,14 @@ pub fn find(name: &str) -> Option<Library> {
     Some(Library { file, package })
 }
 
-/// `libx.so` itself, or its shortest name with a version, which is the one that programs ask for.
+/// Returns `libx.so` itself, or its shortest name with a version, which is the one that programs request.
 fn shortest(name: &str, files: impl Iterator<Item = String>) -> Option<String> {
     let is_it =
         |file: &String| file.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     files.filter(is_it).min_by_key(|file| (file.len(), file.clone()))
 }
 
-/// The package whose list in `lists` has `path`.
+/// Returns the package whose list in `lists` contains `path`.
 fn package(lists: &Path, path: &Path) -> Option<String> {
     let wanted = path.to_str()?;
     std::fs::read_dir(lists).ok()?.flatten().find_map(|entry| {
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(package("/usr/lib/libx.so"), None);
     }
 
-    /// glibc's own is everywhere.
+    /// glibc's own libraries are installed everywhere.
     #[test]
     fn the_system_s_libraries_are_seen() {
         assert_eq!(find("libc.so.6").unwrap().file, "libc.so.6");

@@ -2,7 +2,7 @@
 
 use unbloat_recording::Key;
 
-/// Facts by name. What cannot be found out is left out, and so is the host's name: results are published.
+/// Returns facts by name. Unknown ones are left out, and so is the host's name, since results are published.
 #[must_use]
 pub fn facts() -> Vec<(&'static str, String)> {
     let facts = unbloat_record::provenance::machine().into_iter();

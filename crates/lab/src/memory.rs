@@ -1,9 +1,9 @@
-//! Samples the memory and CPU of a server's tree during a run, on a schedule without drift, into the recording of the
-//! experiment.
+//! Samples the memory and CPU of a server's process tree during a run, on a drift-free schedule, into the
+//! experiment's recording.
 //!
-//! The readings are those of `unbloat record` (`unbloat_record::sampler`, `census`). What is around them is different,
-//! because the need is: a recorder must not miss a birth or an end, while a run needs the proportional size of a few
-//! long-lived servers at one moment, the same way for every variant.
+//! The readings are those of `unbloat record` (`unbloat_record::sampler`, `census`). The surrounding logic
+//! differs, because a recorder must not miss the start or end of a process, while a run needs the
+//! proportional size of a few long-lived servers at one moment, in the same way for every variant.
 
 use crate::software::software;
 use std::collections::BTreeMap;
@@ -21,22 +21,24 @@ use unbloat_process::{Pid, Rollup};
 use unbloat_recording::{NewProcess, ProcessId, RunId};
 use unbloat_store::Writer;
 
-/// Share of one core that sampling may take: half of the 1 % of a machine with two cores that the harness may.
+/// Share of one core that sampling may use: half of the 1 % of a two-core machine that the harness is
+/// allowed.
 const BUDGET: f64 = 0.01;
 
-/// Between two looks at who belongs to the tree: that reads the status of every process of the machine.
+/// Interval between two scans for members of the tree, each of which reads the status of every process on the
+/// machine.
 const RESCAN: Duration = Duration::from_secs(2);
 
 /// Samples a tree until it is stopped.
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
-    /// `None` once it was stopped.
+    /// `None` once stopped.
     thread: Option<JoinHandle<Result<u64, unbloat_store::Error>>>,
 }
 
 impl Sampler {
-    /// Begins to sample the tree below `root` into the recording at `path`.
+    /// Starts to sample the tree below `root` into the recording at `path`.
     ///
     /// # Errors
     /// The recording cannot be joined.
@@ -53,7 +55,7 @@ impl Sampler {
                 let before = thread_cpu();
                 peak = peak.max(tree.sample()?);
                 let cost = thread_cpu().saturating_sub(before);
-                // Late by more than an interval, or dear: go on from now instead of catching up.
+                // Late by more than an interval, or expensive: continue from now instead of catching up.
                 next = (next + every).max(Instant::now() + cost.div_f64(BUDGET).saturating_sub(cost));
                 while Instant::now() < next && !stopped.load(Ordering::Relaxed) {
                     std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
@@ -64,7 +66,7 @@ impl Sampler {
         Ok(Sampler { stop, thread: Some(thread) })
     }
 
-    /// Ends the sampling; the largest PSS of the tree that was seen, in bytes.
+    /// Stops sampling and returns the largest PSS of the tree that was seen, in bytes.
     ///
     /// # Errors
     /// The recording could not be written.
@@ -80,7 +82,7 @@ impl Sampler {
     }
 }
 
-/// A run that is given up is not sampled any more.
+/// An abandoned run is no longer sampled.
 impl Drop for Sampler {
     fn drop(&mut self) {
         let _ = self.end();
@@ -96,7 +98,7 @@ struct TreeSamples {
     known: BTreeMap<Pid, ProcessId>,
 }
 
-/// The members of a tree, as of the last look.
+/// The members of a tree as of the last scan.
 struct Members {
     root: Pid,
     pids: Vec<Pid>,
@@ -117,7 +119,7 @@ impl Members {
 }
 
 impl TreeSamples {
-    /// One look at the tree; its PSS in bytes.
+    /// Samples the tree once and returns its PSS in bytes.
     fn sample(&mut self) -> Result<u64, unbloat_store::Error> {
         let now = self.writer.elapsed_ns();
         let processes = self.processes(now)?;
@@ -126,7 +128,7 @@ impl TreeSamples {
         Ok(sweep.pss_bytes())
     }
 
-    /// The members of the tree with their rows; who is new gets one.
+    /// Returns the members of the tree with their rows, adding rows for new ones.
     fn processes(&mut self, now: i64) -> Result<Vec<(ProcessId, Pid)>, unbloat_store::Error> {
         let pids = self.members.now().to_vec();
         let (run, known) = (self.run, &mut self.known);
@@ -152,7 +154,7 @@ fn newcomer(run: RunId, pid: Pid, first_seen_ns: i64) -> NewProcess {
     }
 }
 
-/// CPU that this thread has used.
+/// Returns the CPU time of this thread.
 fn thread_cpu() -> Duration {
     use nix::time::{ClockId, clock_gettime};
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
@@ -162,39 +164,40 @@ fn members(root: Pid) -> Vec<Pid> {
     Tree::read().map(|tree| tree.below(root)).unwrap_or_default()
 }
 
-/// The memory of processes; what ends meanwhile is left out.
+/// Reads the memory of processes, skipping those that have ended.
 fn read(pids: &[Pid]) -> Vec<(Pid, Rollup)> {
     pids.iter().filter_map(|&pid| Some((pid, Rollup::of(pid).ok()?))).collect()
 }
 
-/// PSS of a tree now, in bytes.
+/// Returns the current PSS of a tree, in bytes.
 #[must_use]
 pub fn tree_pss(root: Pid) -> u64 {
     read(&members(root)).iter().map(|(_, memory)| memory.pss_bytes).sum()
 }
 
-/// CPU of a tree so far, in seconds, with what its processes have waited for.
+/// Returns the CPU time of a tree so far, in seconds, including children that its processes have waited for.
 #[must_use]
 pub fn tree_cpu_s(root: Pid) -> f64 {
     members(root).into_iter().filter_map(cpu_s).sum()
 }
 
-/// CPU of one process so far and of the children that it has waited for, in seconds.
+/// Returns the CPU time of one process so far, and of the children it has waited for, in seconds.
 fn cpu_s(pid: Pid) -> Option<f64> {
     let stat = ProcFs::default().stat(pid).ok()?;
     let ticks = [stat.user_ticks, stat.system_ticks, stat.children_user_ticks, stat.children_system_ticks];
     Some(ticks.into_iter().map(|ticks| ticks as f64).sum::<f64>() / ticks_per_second())
 }
 
-/// The census of each process of a tree now, written to the recording as those of `run`; the tree's bloat and floor in bytes, both
-/// proportional: a page that a master and its workers share counts once for all of them.
+/// Takes the census of each process of a tree, writes it to the recording for `run`, and returns the tree's
+/// bloat and floor in bytes. Both are proportional, so that a page shared by a master and its workers counts
+/// once.
 ///
 /// # Errors
-/// The recording cannot be written. A process that cannot be inspected is left out.
+/// The recording cannot be written. A process that cannot be inspected is skipped.
 pub fn census(path: &Path, run: RunId, root: Pid) -> Result<Census, unbloat_store::Error> {
     let mut writer = Writer::join(path)?;
     let now = writer.elapsed_ns();
-    // A later run may have processes with the ids of an earlier one's.
+    // A later run may reuse PIDs of an earlier one.
     let known: BTreeMap<i32, ProcessId> = unbloat_store::Reader::open(path)?
         .processes()?
         .into_iter()
@@ -213,7 +216,13 @@ pub fn census(path: &Path, run: RunId, root: Pid) -> Result<Census, unbloat_stor
     Ok(Census::of(&inspection))
 }
 
-/// Sums over a tree. Absent where the allocator's insides are not known.
+/// Returns the software of a server's tree, without a recording; see [`software`].
+#[must_use]
+pub fn software_of(root: Pid) -> Vec<(&'static str, String)> {
+    software(&inspect_all(&members(root), &Options::default()))
+}
+
+/// Sums over a tree. Absent where the allocator's heap was not walked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
     /// cached + trimmable + stranded, proportional.

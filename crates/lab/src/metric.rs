@@ -1,4 +1,4 @@
-//! The metrics of a run: one positive number per run and metric, each metric a row of one table.
+//! The metrics of a run: one positive number per run and metric, with one table row per metric.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,39 +9,51 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
-    /// Per second.
-    PerSecond,
+    /// A plain number: a rate, a count, a share.
+    Number(Number),
+}
+
+/// The unit of a plain number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number {
+    /// The name in recordings.
+    pub name: &'static str,
+    /// Text after a value, with its space if it needs one.
+    pub suffix: &'static str,
+    /// Digits after the decimal point.
+    pub decimals: usize,
 }
 
 /// The direction in which a metric gets better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Less of it.
+    /// Lower is better.
     Less,
-    /// More of it.
+    /// Higher is better.
     More,
 }
 
-/// Everything that is to be known of a metric.
+/// The facts about a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Descriptor {
     /// The name in JSON, in recordings and in plans.
     pub name: &'static str,
-    /// In the middle of a sentence.
+    /// The name in the middle of a sentence.
     pub words: &'static str,
-    /// The head of a column.
+    /// The heading of a column.
     pub short: &'static str,
     /// The unit of the values.
     pub unit: Unit,
     /// The direction in which it gets better.
     pub better: Better,
-    /// The share by which it may get worse where a plan says nothing else: what users mean by "no cost".
+    /// The share by which it may get worse unless a plan says otherwise: what users mean by "no cost". For the
+    /// metric to minimize, the smallest gain worth having.
     pub margin: f64,
-    /// Whether the table in a terminal has a column for it; the page and the documents have all.
+    /// The table in a terminal has a column for it; pages and documents have all metrics.
     pub in_text: bool,
 }
 
-/// The table: the enum, [`Metric::ALL`] and [`Metric::descriptor`] are made from it.
+/// Defines the table, from which the enum, [`Metric::ALL`] and [`Metric::descriptor`] are generated.
 macro_rules! metrics {
     ($($(#[$doc:meta])* $variant:ident $descriptor:expr;)*) => {
         /// A quantity that a run yields.
@@ -70,7 +82,7 @@ macro_rules! metrics {
 }
 
 const fn memory(name: &'static str, words: &'static str, short: &'static str, in_text: bool) -> Descriptor {
-    Descriptor { name, words, short, unit: Unit::Bytes, better: Better::Less, margin: 0.03, in_text }
+    Descriptor { name, words, short, unit: Unit::Bytes, better: Better::Less, margin: 0.05, in_text }
 }
 
 const fn latency(name: &'static str, words: &'static str, short: &'static str, in_text: bool) -> Descriptor {
@@ -80,28 +92,29 @@ const fn latency(name: &'static str, words: &'static str, short: &'static str, i
 metrics! {
     /// Proportional bytes of the server's tree when the load ends.
     PssEnd memory("pss_end", "memory (PSS after the load)", "PSS end", true);
-    /// The largest that was sampled.
+    /// The largest PSS sampled.
     PssPeak memory("pss_peak", "memory (PSS at its peak)", "PSS peak", false);
-    /// After the idle tail.
+    /// PSS after the idle tail.
     PssIdle memory("pss_idle", "memory (PSS after idling)", "PSS idle", true);
-    /// PSS − bloat over the tree when the load ends: what the application itself needs.
+    /// PSS − bloat over the tree when the load ends: the application's own needs.
     Floor memory("floor", "floor", "floor", true);
     /// cached + trimmable + stranded over the tree when the load ends.
     Bloat memory("bloat", "bloat", "bloat", true);
-    /// Median latency: fan-out time, response time or queue latency, as the driver measures.
+    /// Median latency: fan-out time, response time or queue latency, depending on the driver.
     P50 latency("p50", "median latency", "p50", true);
-    /// Its 95th percentile.
+    /// 95th percentile of the latency.
     P95 latency("p95", "p95 latency", "p95", true);
-    /// Its 99th percentile.
+    /// 99th percentile of the latency.
     P99 latency("p99", "p99 latency", "p99", false);
-    /// The mean of its slowest tenth, which does not jump when one full collection falls into a run or not.
+    /// Mean latency of the slowest tenth, which does not jump when a single full collection falls into a run
+    /// or not.
     TailMean latency("tail_mean", "tail latency (mean of the slowest tenth)", "tail", false);
     /// Work per second: deliveries, requests or jobs.
     Throughput Descriptor {
         name: "throughput",
         words: "throughput",
         short: "work/s",
-        unit: Unit::PerSecond,
+        unit: Unit::Number(Number { name: "1/s", suffix: "/s", decimals: 0 }),
         better: Better::More,
         margin: 0.05,
         in_text: true,
@@ -125,13 +138,13 @@ impl Metric {
         self.descriptor().name
     }
 
-    /// The metric in the middle of a sentence.
+    /// The name in the middle of a sentence.
     #[must_use]
     pub const fn words(self) -> &'static str {
         self.descriptor().words
     }
 
-    /// The head of a column.
+    /// The heading of a column.
     #[must_use]
     pub const fn short(self) -> &'static str {
         self.descriptor().short
@@ -160,7 +173,7 @@ impl Unit {
         match self {
             Unit::Bytes => "bytes",
             Unit::Seconds => "s",
-            Unit::PerSecond => "1/s",
+            Unit::Number(number) => number.name,
         }
     }
 }
@@ -170,7 +183,7 @@ mod tests {
     use super::Metric;
     use std::collections::BTreeSet;
 
-    /// The reference of plans lists the metrics; a row that is missing there is not documented.
+    /// The reference of plans lists the metrics; a row missing there is undocumented.
     const REFERENCE: &str = include_str!("../../../docs/reference/plan.md");
 
     #[test]

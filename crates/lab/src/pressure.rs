@@ -1,9 +1,9 @@
-//! Pressure-stall figures of the kernel (Documentation/accounting/psi.rst): the share of time in which some task waited for
-//! CPU, disk or memory. What jumps there while a load runs was not the server's doing.
+//! Pressure-stall figures of the kernel (Documentation/accounting/psi.rst): the share of time in which some
+//! task waited for CPU, disk or memory. Jumps while a load runs are not the server's doing.
 
 use std::path::Path;
 
-/// Something that tasks wait for.
+/// A resource that tasks wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// A core.
@@ -15,7 +15,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// All of them.
+    /// All resources.
     pub const ALL: [Resource; 3] = [Resource::Cpu, Resource::Io, Resource::Memory];
 
     /// The name of the kernel's file.
@@ -28,7 +28,7 @@ impl Resource {
         }
     }
 
-    /// In the middle of a sentence.
+    /// The name in the middle of a sentence.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -49,10 +49,10 @@ impl Resource {
     }
 }
 
-/// A value for each resource; absent where the kernel does not tell (before Linux 4.20, or `psi=0`).
+/// A value for each resource; absent if the kernel does not report it (before Linux 4.20, or `psi=0`).
 pub type PerResource = [Option<f64>; Resource::ALL.len()];
 
-/// Seconds in which some task has waited so far, by resource.
+/// Returns the seconds in which some task has waited so far, by resource.
 #[must_use]
 pub fn stalled_s() -> PerResource {
     Resource::ALL.map(|resource| {
@@ -60,14 +60,14 @@ pub fn stalled_s() -> PerResource {
     })
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds.
 fn total_s(text: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let total = some.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
     Some(total.parse::<u64>().ok()? as f64 / 1e6)
 }
 
-/// Shares of `wall_s` between two readings.
+/// Returns the shares of `wall_s` between two readings.
 #[must_use]
 pub fn shares(then: PerResource, now: PerResource, wall_s: f64) -> PerResource {
     std::array::from_fn(|i| {
@@ -75,8 +75,8 @@ pub fn shares(then: PerResource, now: PerResource, wall_s: f64) -> PerResource {
     })
 }
 
-/// The resource whose figure jumps in a run, with its share and the usual one: well above those of earlier runs of the same
-/// variant, because the variant itself may make tasks wait.
+/// Returns the resource whose figure jumps in a run, with its share and the usual one. A jump is well above
+/// earlier runs of the same variant, because the variant itself may make tasks wait.
 #[must_use]
 pub fn jump(run: PerResource, earlier: &[PerResource]) -> Option<(Resource, f64, f64)> {
     Resource::ALL.into_iter().zip(0..).find_map(|(resource, i)| {
@@ -87,9 +87,9 @@ pub fn jump(run: PerResource, earlier: &[PerResource]) -> Option<(Resource, f64,
     })
 }
 
-/// Earlier runs from which on it is known what is usual.
+/// Number of earlier runs needed to know the usual figure.
 const FEWEST: usize = 3;
-/// What a jump has to have beyond twice the usual.
+/// Margin of a jump beyond twice the usual figure.
 const ABOVE: f64 = 0.10;
 
 #[cfg(test)]

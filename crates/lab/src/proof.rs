@@ -4,15 +4,16 @@ use crate::server::RUN_VARIABLE;
 use std::time::Duration;
 use unbloat_policy::{Claim, Evidence};
 use unbloat_process::tree::Tree;
-use unbloat_process::{Error, Pid, environment};
+use unbloat_process::{Error, Pid};
 
-/// How often a tree is looked at that becomes another program meanwhile, and the time between two looks.
+/// Maximum number of attempts for a process that becomes another program meanwhile, and the pause between
+/// them.
 const LOOKS: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Checks every claim on every process of the tree below `root` that runs the same program as `root`. Returns the proofs, in
-/// words. A server that has just said that it is ready may become another program (exec) at that moment: only then is it looked
-/// at again.
+/// Checks every claim on every process of the tree below `root` that runs the same program as `root`. Returns
+/// the proofs in words. A server that has just reported readiness may become another program (exec) at that
+/// moment; only then is it checked again.
 ///
 /// # Errors
 /// The first claim that does not hold, in words.
@@ -26,10 +27,10 @@ pub fn prove(root: Pid, claims: &[Claim]) -> Result<Vec<String>, String> {
     prove_once(root, claims).map_err(|why| why.to_string())
 }
 
-/// The reason for which a variant is not proved.
+/// The reason why a variant is not proved.
 #[derive(Debug, thiserror::Error)]
 enum Unproved {
-    /// A claim does not hold, or a process cannot be looked at.
+    /// A claim does not hold, or a process cannot be inspected.
     #[error("{0}")]
     Refuted(String),
     /// A process became another program meanwhile.
@@ -54,7 +55,7 @@ impl From<String> for Unproved {
 
 fn prove_once(root: Pid, claims: &[Claim]) -> Result<Vec<String>, Unproved> {
     let program = |pid: Pid| std::fs::read_link(pid.proc("exe")).ok();
-    let wanted = program(root).ok_or_else(|| format!("process {root} cannot be looked at"))?;
+    let wanted = program(root).ok_or_else(|| format!("process {root} cannot be inspected"))?;
     let tree = Tree::read()?;
     let servers: Vec<Pid> =
         tree.below(root).into_iter().filter(|&pid| program(pid).as_ref() == Some(&wanted)).collect();
@@ -74,11 +75,5 @@ fn prove_once(root: Pid, claims: &[Claim]) -> Result<Vec<String>, Unproved> {
 
 fn evidence(pid: Pid) -> unbloat_process::Result<Evidence> {
     // Every process of a run has the mark, unless it wrote its title over its environment.
-    let started_with = environment::environment(pid)?;
-    let environment = started_with.contains_key(RUN_VARIABLE).then_some(started_with);
-    let environment_in_memory = match environment {
-        Some(_) => None,
-        None => environment::in_memory(pid).ok().flatten(),
-    };
-    Ok(Evidence { environment, environment_in_memory, ..unbloat_record::evidence::of(pid)? })
+    unbloat_record::evidence::of(pid, RUN_VARIABLE)
 }

@@ -1,4 +1,4 @@
-//! The result of one run, and the reasons why it may not count.
+//! The result of one run, and the reasons to exclude it.
 
 use crate::metric::Metric;
 use crate::pressure::PerResource;
@@ -6,17 +6,17 @@ use crate::schedule::Slot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Why a run is kept but left out of the analysis.
+/// The reason why a run is kept but excluded from the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "why", content = "detail")]
 pub enum Exclusion {
-    /// The server did not start, or not in time.
+    /// The server did not get ready, or not in time.
     #[error("the server did not get ready: {0}")]
     NotReady(String),
     /// The server ended during the run.
     #[error("the server ended during the run: {0}")]
     Died(String),
-    /// What was live in the server's processes is not what the variant claims.
+    /// The state of the server's processes contradicts the variant's claims.
     #[error("the variant was not what it claims: {0}")]
     NotAsClaimed(String),
     /// The load failed.
@@ -25,10 +25,10 @@ pub enum Exclusion {
     /// The load ran, but lost messages, had errors or was late.
     #[error("the load was not clean: {0}")]
     Dirty(String),
-    /// Others used more of the machine than the plan allows; the run is repeated at its block's end.
+    /// Other programs used more of the machine than the plan allows; the run is repeated at its block's end.
     #[error("the run was disturbed: {0}")]
     Disturbed(String),
-    /// Something of the run was still there after it, and had to be removed by force.
+    /// Something of the run remained after it and had to be removed by force.
     #[error("the run left something behind: {0}")]
     LeftBehind(String),
 }
@@ -38,42 +38,45 @@ pub enum Exclusion {
 pub struct RunResult {
     /// Its place in the experiment.
     pub slot: Slot,
-    /// How many runs of this place were disturbed before, and made again: 0 for the first one.
+    /// Number of earlier runs in this slot that were disturbed and repeated: 0 for the first one.
     pub repeat: usize,
-    /// Wall time of the whole run, start of the server to its end, in seconds.
+    /// Wall time of the whole run, from the server's start to its end, in seconds.
     pub wall_s: f64,
-    /// What was measured; a metric that this load or machine does not yield is absent.
+    /// The measurements; metrics that this load or machine does not yield are absent.
     pub metrics: BTreeMap<Metric, f64>,
     /// p95 latency in seconds at each step of the load, by the step's number of clients.
     pub steps: Vec<(f64, f64)>,
-    /// What proves the variant, in words.
+    /// The proof of the variant, in words.
     pub proof: Vec<String>,
-    /// Share of the machine's CPU that the harness took while the load ran (0.01 is 1 %); the load's own is not in it.
+    /// Share of the machine's CPU that the harness used while the load ran (0.01 is 1 %), excluding the load
+    /// itself.
     pub harness_cpu: f64,
-    /// Share of the machine's CPU that went to anything but server, load and harness while the load ran; where it is known.
+    /// Share of the machine's CPU used by anything other than server, load and harness while the load ran, if
+    /// known.
     pub other_cpu: Option<f64>,
     /// Share of the time in which some task waited for CPU, disk or memory while the load ran.
     pub stalled: PerResource,
-    /// Why it does not count; `None`: it counts.
+    /// The reason why it does not count; `None` if it does.
     pub excluded: Option<Exclusion>,
 }
 
 impl RunResult {
-    /// Returns whether it counts, and is a run of the variant with this index.
+    /// Returns whether it counts and belongs to the variant with this index.
     #[must_use]
     pub fn counts_for(&self, variant: usize) -> bool {
         self.excluded.is_none() && self.slot.variant == variant
     }
 }
 
-/// The largest share of the machine's CPU that the harness took in any of the runs; see [`RunResult::harness_cpu`].
+/// Returns the largest share of the machine's CPU that the harness used in any run; see
+/// [`RunResult::harness_cpu`].
 #[must_use]
 pub fn most_harness_cpu(results: &[RunResult]) -> f64 {
     results.iter().map(|run| run.harness_cpu).fold(0.0, f64::max)
 }
 
-/// The places of a block whose runs were all disturbed, with how many there are: they are to be made again while there are at most
-/// `limit` of them.
+/// Returns the slots of a block whose runs were all disturbed, with their number of runs. They are repeated
+/// while they have at most `limit` of them.
 #[must_use]
 pub fn to_repeat(results: &[RunResult], block: usize, limit: usize) -> Vec<(Slot, usize)> {
     let mut disturbed: BTreeMap<Slot, Option<usize>> = BTreeMap::new();
@@ -88,14 +91,14 @@ pub fn to_repeat(results: &[RunResult], block: usize, limit: usize) -> Vec<(Slot
     disturbed.into_iter().filter_map(repeatable).filter(|(_, runs)| *runs > 0).collect()
 }
 
-/// Runs that were disturbed and made again.
+/// Returns the number of runs that were disturbed and repeated.
 #[must_use]
 pub fn repeated(results: &[RunResult]) -> usize {
     results.iter().filter(|run| run.repeat > 0).count()
 }
 
 impl RunResult {
-    /// Returns whether it was disturbed, and a later run stands in its place.
+    /// Returns whether it was disturbed and replaced by a later run.
     #[must_use]
     pub fn is_replaced(&self, results: &[RunResult]) -> bool {
         matches!(self.excluded, Some(Exclusion::Disturbed(_)))

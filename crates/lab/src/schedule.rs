@@ -1,7 +1,8 @@
-//! The order of the runs: blocks that hold every variant once and the control twice, each block shuffled on its own.
+//! The order of the runs: blocks with every variant once and the control twice, each block shuffled
+//! independently.
 //!
-//! The order is a function of the plan's seed and the block's number alone. So an experiment that was stopped goes on
-//! with the order it would have had, and one that needs more blocks gets them appended.
+//! The order is a function of the plan's seed and the block's number alone. A stopped experiment therefore
+//! resumes in the order it would have had, and additional blocks are simply appended.
 
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -18,14 +19,14 @@ pub struct Slot {
     pub replica: usize,
 }
 
-/// The runs of one block in the order in which they are to be made.
+/// Returns the runs of one block in order.
 #[must_use]
 pub fn block(seed: u64, block: usize, variants: usize) -> Vec<Slot> {
     let mut slots: Vec<Slot> = (0..variants).map(|variant| Slot { block, variant, replica: 0 }).collect();
     if variants > 0 {
         slots.push(Slot { block, variant: 0, replica: 1 });
     }
-    // Neighboring seeds of this generator are unrelated; an odd factor keeps (seed, block) pairs apart.
+    // Neighboring seeds of this generator are unrelated; an odd factor keeps (seed, block) pairs distinct.
     let mut random =
         Xoshiro256PlusPlus::seed_from_u64(seed ^ (block as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     slots.shuffle(&mut random);
@@ -55,7 +56,7 @@ mod tests {
         assert_ne!(block(7, 3, 5), block(8, 3, 5));
     }
 
-    /// Neither copy of the control, nor any variant, has a favorite place.
+    /// Neither copy of the control, nor any variant, has a preferred place.
     #[test]
     fn every_place_is_as_likely_for_every_run() {
         let first = |variant, replica| {

@@ -1,7 +1,7 @@
-//! Starting a fresh server for one run, knowing when it is ready, and ending it so that nothing is left.
+//! Starts a fresh server for one run, detects when it is ready, and ends it without leftovers.
 //!
-//! The server is [`Kept`]: whatever it forked, daemonized or moved to a session of its own is known at the end, and nothing
-//! of one run can disturb the next. Its temporary files lie in a directory that goes with the run.
+//! The server is [`Kept`]: every process it forked, daemonized or moved to another session is known at the
+//! end, so no run can disturb the next. Its temporary files lie in a directory that is removed with the run.
 
 use crate::driver::Target;
 use crate::keep::{self, Kept};
@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 use unbloat_process::status::command;
 use unbloat_process::{Pid, signal};
 
-/// A variable that every process of a run is started with. One that does not show it has written over its environment.
+/// A variable in the initial environment of every process of a run. A process without it has overwritten its
+/// environment.
 pub const RUN_VARIABLE: &str = "UNBLOAT_RUN";
 
-/// How often readiness by port or URL, and the end of the server, are looked at.
+/// Interval between checks for readiness by port or URL, and for the end of the server.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Why a server could not be used.
+/// The reason why a server could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The program could not be started.
@@ -37,21 +38,22 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// It ended before it was ready, or while it was needed.
-    #[error("it ended with status {status}. Its last words: {output}")]
+    #[error("it ended with status {status}. Its last output: {output}")]
     Ended {
-        /// The status, as a shell shows it.
+        /// Its exit status, as a shell shows it.
         status: i32,
         /// The end of its output.
         output: String,
     },
     /// It did not get ready in time.
     #[error(
-        "nothing after {after:?} (server.ready-within) that says it is ready ({ready}). Its last words: {output}"
+        "it was not ready within {after:?} (server.ready-within), waiting for {ready}. Its last \
+        output: {output}"
     )]
     NotReady {
-        /// What was waited for.
+        /// The awaited condition.
         ready: String,
-        /// How long.
+        /// Time limit.
         after: Duration,
         /// The end of its output.
         output: String,
@@ -59,17 +61,17 @@ pub enum ServerError {
     /// The user wants to stop.
     #[error("interrupted")]
     Interrupted,
-    /// Something of this machine.
+    /// An operation on this machine failed.
     #[error("{what}: {source}")]
     Machine {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The kernel's reason.
         source: std::io::Error,
     },
 }
 
-/// What a run needs to start its server.
+/// Everything a run needs to start its server.
 #[derive(Debug)]
 pub struct Start<'a> {
     /// The plan's server.
@@ -78,21 +80,21 @@ pub struct Start<'a> {
     pub command: &'a [String],
     /// Words in front of the server's own command.
     pub wrapper: &'a [String],
-    /// The directory that relative paths are relative to.
+    /// The base directory of relative paths.
     pub directory: &'a Path,
-    /// This program's own file.
+    /// Path of this program.
     pub unbloat: &'a Path,
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
 }
 
-/// A running server. Dropping it ends it by force.
+/// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub struct Running {
     kept: Kept,
     stop: Stop,
     stop_within: Duration,
-    /// For the command that stops it.
+    /// Working directory of the stop command.
     directory: PathBuf,
     unbloat: PathBuf,
     port: u16,
@@ -103,12 +105,12 @@ pub struct Running {
     _scratch: tempfile::TempDir,
 }
 
-/// What ending a server left to be done.
+/// The way a server ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// It ended when asked, and nothing was left.
+    /// It ended on request and left nothing behind.
     Clean,
-    /// Processes had to be killed, or the port stayed taken.
+    /// Processes had to be killed, or the port stayed in use.
     Forced(String),
 }
 
@@ -116,13 +118,13 @@ impl Running {
     /// Starts a server and waits until it is ready.
     ///
     /// # Errors
-    /// It cannot be started, ends, or does not get ready in time; it is then gone again.
+    /// It cannot be started, ends, or does not get ready in time; in each case nothing of it is left.
     pub fn start(start: &Start) -> Result<Running, ServerError> {
         let machine = |what| move |source| ServerError::Machine { what, source };
         let scratch = tempfile::Builder::new()
             .prefix("unbloat-run-")
             .tempdir()
-            .map_err(machine("cannot make a directory for the run"))?;
+            .map_err(machine("cannot create a directory for the run"))?;
         let log = scratch.path().join("server.log");
         let port = free_port().map_err(machine("no free port on 127.0.0.1"))?;
         let mut kept = start.spawn(port, scratch.path(), &log)?;
@@ -150,19 +152,20 @@ impl Running {
         Ok(running)
     }
 
-    /// The process whose tree is the server's: what the ready line names, else what was started.
+    /// Returns the root process of the server's tree: the one named by the ready line, or else the one
+    /// started.
     #[must_use]
     pub fn root(&self) -> Pid {
         self.root
     }
 
-    /// Ends it as the plan says, by default with SIGTERM to what was started, and after a while with SIGKILL to all that is left
-    /// of it.
+    /// Ends it as the plan says, by default with SIGTERM to the started process, and after a while with
+    /// SIGKILL to everything that is left.
     pub fn stop(mut self) -> Ending {
         let deadline = Instant::now() + self.stop_within;
         let asked = match &self.stop {
             Stop::Signal(name) => {
-                // Gone already is as good.
+                // Fine if it is gone already.
                 let _ = signal::named(name).map(|signal| signal::send(self.kept.pid(), signal));
                 format!("SIG{}", name.trim_start_matches("SIG"))
             }
@@ -184,7 +187,7 @@ impl Running {
         }
     }
 
-    /// Runs the plan's command that stops the server; in words what came of it.
+    /// Runs the plan's stop command and describes the result in words.
     fn run_stop(&self, words: &[String], deadline: Instant) -> String {
         let words: Vec<String> = words.iter().map(|word| self.fill(word)).collect();
         let shown = words.join(" ");
@@ -258,7 +261,8 @@ impl Running {
 }
 
 impl Target for Running {
-    /// Fills `{url}`, `{host}` (the URL without its scheme and path), `{port}` and `{pid}` (of what was started) into a word.
+    /// Replaces `{url}`, `{host}` (the URL without its scheme and path), `{port}` and `{pid}` (of the started
+    /// process) in a word.
     fn fill(&self, word: &str) -> String {
         let host = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or(host);
@@ -268,10 +272,10 @@ impl Target for Running {
             .replace("{pid}", &self.kept.pid().to_string())
     }
 
-    /// The next line of stdout that contains `piece`.
+    /// Waits for the next line of stdout that contains `piece`.
     ///
     /// # Errors
-    /// The server ended, or said nothing like it in time, or the user wants to stop.
+    /// The server ended, or printed no such line in time, or the user wants to stop.
     fn wait_line(
         &mut self,
         piece: &str,
@@ -284,7 +288,7 @@ impl Target for Running {
             match self.lines.recv_timeout(POLL) {
                 Ok(line) if line.contains(piece) => return Ok(line),
                 Ok(_) => {}
-                // What it had to say before its end has been read.
+                // Everything printed before its end has been read.
                 Err(RecvTimeoutError::Timeout) => self.check()?,
                 Err(RecvTimeoutError::Disconnected) => {
                     self.check()?;
@@ -295,7 +299,7 @@ impl Target for Running {
         Err(self.not_ready(format!("line {piece:?}"), within))
     }
 
-    /// Returns whether it still runs.
+    /// Checks that the server still runs.
     ///
     /// # Errors
     /// It has ended.
@@ -329,9 +333,9 @@ impl Start<'_> {
         let errors = File::options().create(true).append(true).open(log);
         let errors = errors
             .map_err(|source| ServerError::Machine { what: "cannot write the server's log", source })?;
-        let mut command = keep::command(self.unbloat, &words);
+        let mut command = keep::command_in(scratch, self.unbloat, &words);
         command.envs(&variables).current_dir(self.directory).stdout(Stdio::piped()).stderr(errors);
-        // A group of its own: Ctrl-C is for the harness.
+        // A separate process group, since Ctrl-C is meant for the harness.
         command.process_group(0);
         Kept::start(command).map_err(|source| ServerError::Spawn { program, source })
     }
@@ -341,12 +345,13 @@ fn go_on(interrupted: &AtomicBool) -> Result<(), ServerError> {
     if interrupted.load(Ordering::Relaxed) { Err(ServerError::Interrupted) } else { Ok(()) }
 }
 
-/// A process for people: its number and command.
+/// Formats a process for people: its PID and command.
 fn named(pid: Pid) -> String {
     format!("{pid} ({})", command(pid).unwrap_or_default())
 }
 
-/// Copies stdout to the log, and hands every line on. Goes on when nobody listens: a full pipe would stop the server.
+/// Copies stdout to the log and passes every line on. Continues without a listener, because a full pipe would
+/// stop the server.
 fn forward(stdout: impl std::io::Read, mut log: File, lines: &mpsc::Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         let _ = writeln!(log, "{line}");
@@ -354,13 +359,13 @@ fn forward(stdout: impl std::io::Read, mut log: File, lines: &mpsc::Sender<Strin
     }
 }
 
-/// `key=value` words of a line.
+/// Returns the `key=value` words of a line.
 #[must_use]
 pub fn key_values(line: &str) -> BTreeMap<&str, &str> {
     line.split_whitespace().filter_map(|word| word.split_once('=')).collect()
 }
 
-/// Words as a shell reads them back.
+/// Quotes words for a shell.
 fn shell_words(words: &[String]) -> String {
     words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ")
 }
@@ -369,7 +374,8 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Returns whether an `http://` URL answers with a status below 500. One request of HTTP/1.0 needs no library.
+/// Returns whether an `http://` URL answers with a status below 500. A single HTTP/1.0 request needs no
+/// library.
 fn answers(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,17 +1,18 @@
-//! Real runs: a fresh server, its load, its memory, the proof that it was what it claims, and its end.
+//! Real runs: a fresh server, its load, its memory, the proof of the variant, and its end.
 
 use crate::calibration::{Calibration, calibrate};
 use crate::cpu::{Shares, Used};
 use crate::driver::{Driver, DriverError, KeptLauncher, Measured, Pace, Target as _};
 use crate::executor::{Executor, Order, RunError};
 use crate::file::{ExperimentFile, FileError};
-use crate::memory::{Sampler, census, tree_pss};
+use crate::memory::{Sampler, census, software_of, tree_pss};
 use crate::metric::Metric;
 use crate::plan::{Plan, Rate};
 use crate::pressure::{self, PerResource};
 use crate::proof;
 use crate::result::{Exclusion, RunResult};
 use crate::server::{Ending, Running, Start};
+use crate::tune::Executors;
 use crate::variant::Variant;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,15 +20,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unbloat_policy::Claim;
 use unbloat_process::Pid;
+use unbloat_recording::Key;
 
-/// Makes runs on real servers: what all runs of an experiment have in common.
+/// Makes runs on real servers; holds what all runs of an experiment share.
 #[derive(Debug)]
 pub struct ServerExecutor<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The directory that the plan's relative paths are relative to.
+    /// The base directory of the plan's relative paths.
     pub directory: PathBuf,
-    /// This program's own file, for `unbloat run` and `unbloat bench`.
+    /// Path of this program, for `unbloat run` and `unbloat bench`.
     pub unbloat: PathBuf,
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
@@ -90,7 +92,7 @@ impl ServerExecutor<'_> {
         }
     }
 
-    /// Starts a variant's server; the reason why the run does not count, if it does not start as it claims.
+    /// Starts a variant's server, or returns the reason for exclusion if it does not start as claimed.
     fn start(&self, variant: &Variant) -> Result<Result<Running, Exclusion>, RunError> {
         let start = Start {
             server: &self.plan.server,
@@ -107,7 +109,8 @@ impl ServerExecutor<'_> {
                 return Ok(Err(Exclusion::NotReady(error.to_string())));
             }
         };
-        // So that a missing library costs seconds; all claims are proved after the load, when all processes are there.
+        // A missing library then costs only seconds. All claims are proved after the load, when all processes
+        // exist.
         let early: Vec<Claim> = variant.claims().into_iter().filter(Claim::holds_at_once).collect();
         if let Err(why) = proof::prove(server.root(), &early) {
             server.stop();
@@ -116,7 +119,7 @@ impl ServerExecutor<'_> {
         Ok(Ok(server))
     }
 
-    /// The run itself; why it does not count, if it does not.
+    /// Makes the actual run; returns the reason for exclusion, if any.
     fn observe(
         &self,
         file: &mut ExperimentFile,
@@ -190,13 +193,14 @@ impl ServerExecutor<'_> {
             Err(why) => Some(Exclusion::NotAsClaimed(why)),
             Ok(proof) => {
                 observed.proof = proof;
-                // A neighbor makes a load late, too: first it is looked for, and the run repeated.
+                // A noisy neighbor makes a load late, too, so check for that first and repeat the run.
                 self.disturbed(used, order).or_else(|| measured.dirty.map(Exclusion::Dirty))
             }
         })
     }
 
-    /// Returns whether others used more of the machine than the plan allows, or tasks waited far longer than usual.
+    /// Returns whether other programs used more of the machine than the plan allows, or tasks waited far
+    /// longer than usual.
     fn disturbed(&self, used: Shares, order: &Order) -> Option<Exclusion> {
         let allowed = self.plan.design.max_other_cpu;
         if let Some(others) = used.others.filter(|others| *others > allowed) {
@@ -206,7 +210,7 @@ impl ServerExecutor<'_> {
                 allowed * 100.0
             )));
         }
-        // A plan that lets every run count does not want this one repeated either.
+        // A plan that accepts every run does not want this one repeated either.
         if allowed >= 1.0 {
             return None;
         }
@@ -238,7 +242,7 @@ impl ServerExecutor<'_> {
     }
 }
 
-/// Why a run without a whole load does not count.
+/// Returns the reason for excluding a run without a complete load.
 fn excluded(error: DriverError) -> Exclusion {
     match error {
         DriverError::Server(error) => Exclusion::Died(error.to_string()),
@@ -246,7 +250,7 @@ fn excluded(error: DriverError) -> Exclusion {
     }
 }
 
-/// What is known of a run so far.
+/// The observations of a run so far.
 #[derive(Debug, Default)]
 struct Observed {
     metrics: BTreeMap<Metric, f64>,
@@ -258,7 +262,7 @@ struct Observed {
 }
 
 impl Observed {
-    /// The PSS of the tree now. 0 is that of nobody who could be read, and no measurement.
+    /// Records the tree's current PSS. 0 means that no process was readable, and is not recorded.
     fn pss(&mut self, metric: Metric, root: Pid) {
         let bytes = tree_pss(root);
         if bytes > 0 {
@@ -279,14 +283,45 @@ impl Observed {
     }
 }
 
-/// Where relative paths of a plan's file start.
+/// Returns the base directory of a plan file's relative paths.
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 pub fn directory_of(plan_file: &Path, plan: &Plan) -> std::io::Result<PathBuf> {
     let base = plan_file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match &plan.server.directory {
         Some(directory) => base.join(directory).canonicalize(),
         None => base.canonicalize(),
+    }
+}
+
+/// Makes executors on real servers for the plans of a search.
+#[derive(Debug)]
+pub struct Servers<'a> {
+    /// Directory of the plans' relative paths.
+    pub directory: PathBuf,
+    /// Path of this program.
+    pub unbloat: PathBuf,
+    /// Set when the user wants to stop.
+    pub interrupted: &'a AtomicBool,
+}
+
+impl Executors for Servers<'_> {
+    type Of<'p>
+        = ServerExecutor<'p>
+    where
+        Self: 'p;
+
+    fn of<'p>(&'p self, plan: &'p Plan) -> ServerExecutor<'p> {
+        let (directory, unbloat) = (self.directory.clone(), self.unbloat.clone());
+        ServerExecutor { plan, directory, unbloat, interrupted: self.interrupted }
+    }
+
+    fn ruby(&self, plan: &Plan, control: &Variant) -> Result<Option<String>, RunError> {
+        let fails = |reason| RunError::ControlDoesNotStart { variant: control.name.clone(), reason };
+        let server = self.of(plan).start(control)?.map_err(fails)?;
+        let found = software_of(server.root()).into_iter().find(|(name, _)| *name == Key::Ruby.name());
+        server.stop();
+        Ok(found.map(|(_, version)| version))
     }
 }

@@ -1,4 +1,5 @@
-//! The software that a run's server is made of, as its processes show it: Ruby, glibc and the allocator, with their versions.
+//! The software of a run's server as its processes show it: Ruby, glibc and the allocator, with their
+//! versions.
 
 use std::collections::BTreeSet;
 use unbloat_heap::allocators::glibc::Glibc;
@@ -6,11 +7,11 @@ use unbloat_heap::model::{Allocator, AllocatorKind, Inspection, ProcessReport};
 use unbloat_process::{Maps, Pid, Pinned, Stopping, look};
 use unbloat_recording::Key;
 
-/// Names of what [`software`] finds.
+/// Names of the facts returned by [`software`].
 pub const NAMES: [&str; 3] = [Key::Ruby.name(), Key::Glibc.name(), Key::Allocator.name()];
 
-/// The software of the Ruby processes among those inspected; of all of them if none is one. What is not there or cannot be
-/// told is left out.
+/// Returns the software of the Ruby processes among those inspected, or of all of them if there is none.
+/// Unknown facts are left out.
 #[must_use]
 pub fn software(inspection: &Inspection) -> Vec<(&'static str, String)> {
     let all: Vec<&ProcessReport> = inspection.processes.iter().collect();
@@ -23,19 +24,19 @@ pub fn software(inspection: &Inspection) -> Vec<(&'static str, String)> {
     NAMES.into_iter().zip(found).filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// `None` for none.
+/// Joins the distinct values; `None` if there are none.
 fn joined(values: impl Iterator<Item = String>) -> Option<String> {
     let values: BTreeSet<String> = values.collect();
     (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
-/// glibc is there whichever allocator serves malloc.
+/// Returns glibc's version. glibc is present whichever allocator serves malloc.
 fn glibc(pid: Pid) -> Option<String> {
     let version = |_: &Pinned| Ok(Glibc::locate(pid, &Maps::of(pid)?).ok().and_then(|glibc| glibc.version));
     look(pid, Stopping::Never, version).ok()?
 }
 
-/// `jemalloc 5.3.0`; glibc's version is a fact of its own.
+/// Formats as `jemalloc 5.3.0`; glibc's version is a separate fact.
 fn in_words(allocator: &Allocator) -> Option<String> {
     let name = allocator.kind.name();
     match (&allocator.kind, &allocator.version) {

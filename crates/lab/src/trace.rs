@@ -1,4 +1,5 @@
-//! Memory over time of each run that counts, and its composition at the end of the load: the data of the charts.
+//! Memory over time for each run that counts, and its composition at the end of the load: the data of the
+//! charts.
 
 use crate::file::{FileError, Stored};
 use crate::schedule::Slot;
@@ -7,24 +8,24 @@ use std::path::Path;
 use unbloat_recording::{ProcessId, RunId};
 use unbloat_store::Reader;
 
-/// One run over time. Times are seconds since the load began: the server's start lies before 0.
+/// One run over time. Times are seconds since the load began, so the server's start is negative.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// Which run.
+    /// The run's slot.
     pub slot: Slot,
-    /// PSS of the tree in bytes, in order of time.
+    /// PSS of the tree in bytes, in chronological order.
     pub points: Vec<(f64, f64)>,
-    /// End of the load and beginning of the idle tail.
+    /// End of the load and start of the idle tail.
     pub idle_at: Option<f64>,
-    /// Steps of the load: when each began to connect its clients, and how many there were then. Empty where the load has none,
-    /// and in files of earlier versions, which do not have the moments.
+    /// Steps of the load: the time when each began to connect its clients, and their number. Empty if the
+    /// load has none, and for files of earlier versions, which lack the times.
     pub steps: Vec<(f64, f64)>,
-    /// Bytes by category of the census at the end of the load, summed over the tree: proportional bytes, or, where the kernel
-    /// does not tell those of a category, resident ones scaled to the process's PSS.
+    /// Bytes by category of the census at the end of the load, summed over the tree: proportional bytes or,
+    /// if the kernel does not report them by category, resident bytes scaled to the process's PSS.
     pub made_of: BTreeMap<String, f64>,
 }
 
-/// Traces of the runs that count.
+/// Returns the traces of the runs that count.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -73,7 +74,7 @@ pub fn traces(path: &Path, stored: &Stored) -> Result<Vec<Trace>, FileError> {
     Ok(traces)
 }
 
-/// Earlier versions gave every step the moment of the run's end.
+/// Returns whether a step lies within the load. Earlier versions gave every step the time of the run's end.
 fn is_within(time_ns: i64, load_ns: i64, idle_ns: Option<i64>) -> bool {
     time_ns >= load_ns && idle_ns.is_some_and(|idle| time_ns <= idle)
 }

@@ -1,11 +1,11 @@
-//! One configuration under comparison: what is put in front of the server's command, and what must then be true of
-//! its processes.
+//! One configuration under comparison: additions to the server's command, and the claims that must then hold
+//! for its processes.
 
 use crate::library;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use unbloat_policy::{Claim, Policy};
+use unbloat_policy::{Claim, Policy, PolicyError};
 
 /// A configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,32 +16,33 @@ pub struct Variant {
     /// Environment variables for the server's command.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// A library to preload, by file name; it is looked for where the dynamic linker looks, also with a version behind.
+    /// A library to preload, by file name; it is searched for like the dynamic linker does, also with a
+    /// version suffix.
     #[serde(default)]
     pub preload: Option<String>,
     /// A policy of `unbloat run`.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Words in front of the server's command, for example another Ruby.
+    /// Words to put before the server's own command, for example another Ruby.
     #[serde(default)]
     pub wrapper: Vec<String>,
-    /// Another start command than the plan's.
+    /// A start command that replaces the plan's.
     #[serde(default)]
     pub start: Option<Vec<String>>,
-    /// The allocator that must then be live: `glibc`, `jemalloc`, `mimalloc` or `tcmalloc`.
+    /// The allocator that must be live: `glibc`, `jemalloc`, `mimalloc` or `tcmalloc`.
     #[serde(default)]
     pub allocator: Option<String>,
-    /// A file that must then be mapped into the server's processes, for example another libruby.
+    /// A file that must be mapped into the server's processes, for example another libruby.
     #[serde(default)]
     pub mapped: Option<String>,
-    /// Debian package that has the library, for the line to deploy.
+    /// Debian package of the library, for the deployment line.
     #[serde(default)]
     pub package: Option<String>,
 }
 
 impl Variant {
-    /// The variant on this machine: `{directory}` filled in with the plan's directory, the library by the name and the
-    /// package that it has here. What is not installed stays as it is; the run will say so.
+    /// Resolves the variant on this machine: `{directory}` becomes the plan's directory, the library gets its
+    /// local name and package. Anything not installed stays as it is, and the run will report it.
     #[must_use]
     pub fn here(self, directory: &Path) -> Variant {
         let fill = |word: String| word.replace("{directory}", &directory.display().to_string());
@@ -59,7 +60,17 @@ impl Variant {
         }
     }
 
-    /// The words to put in front of the server's command. `unbloat` is this program's own file.
+    /// Returns the variant with its policy spelled as the runtime shows it, which proves the variant.
+    ///
+    /// # Errors
+    /// `unbloat run` does not know the policy.
+    pub fn spelled(self) -> Result<Variant, PolicyError> {
+        let spelled = |text: &String| text.parse::<Policy>().map(|policy| policy.to_string());
+        let policy = self.policy.as_ref().map(spelled).transpose()?;
+        Ok(Variant { policy, ..self })
+    }
+
+    /// Returns the words to put before the server's own command. `unbloat` is the path of this program.
     #[must_use]
     pub fn words(&self, unbloat: &Path) -> Vec<String> {
         let mut words = self.wrapper.clone();
@@ -75,14 +86,14 @@ impl Variant {
         words
     }
 
-    /// Variables for the server's command, the preloaded library among them.
+    /// Returns the variables for the server's command, including the one for the preloaded library.
     #[must_use]
     pub fn variables(&self) -> Vec<(String, String)> {
         let preload = self.preload.iter().map(|library| ("LD_PRELOAD".to_owned(), library.clone()));
         self.environment.clone().into_iter().chain(preload).collect()
     }
 
-    /// What must be true of every process of the server if the variant is what it says.
+    /// Returns the claims that must hold for every process of the server.
     #[must_use]
     pub fn claims(&self) -> Vec<Claim> {
         let arenas = self.environment.get("MALLOC_ARENA_MAX").and_then(|n| n.parse().ok());
@@ -101,17 +112,17 @@ impl Variant {
     }
 }
 
-/// What must be true under a policy. One that `unbloat run` does not understand is left to it to refuse.
+/// Returns the claims of a policy. A policy unknown to `unbloat run` is left for it to refuse.
 fn policy_claims(text: &str) -> Vec<Claim> {
     let Ok(policy) = text.parse::<Policy>() else { return Vec::new() };
     let named = policy.needs_runtime().then(|| Claim::RuntimePolicy(text.to_owned()));
     policy.claims().into_iter().chain(named).collect()
 }
 
-/// The tuning that is passed on most for jemalloc under Ruby (the Rails and Fly templates, Ubicloud).
+/// The most frequently recommended tuning of jemalloc for Ruby (the Rails and Fly templates, Ubicloud).
 const JEMALLOC_TUNED: &str = "dirty_decay_ms:1000,narenas:2,background_thread:true";
 
-/// Names of the built-in variants, in the order in which they are worth knowing.
+/// Names of the built-in variants, in order of relevance.
 #[must_use]
 pub fn built_in_names() -> Vec<&'static str> {
     BUILT_IN.to_vec()
@@ -134,7 +145,7 @@ const BUILT_IN: &[&str] = &[
     "lean",
 ];
 
-/// The built-in variant of that name.
+/// Returns the built-in variant with that name.
 #[must_use]
 pub fn built_in(name: &str) -> Option<Variant> {
     let name = *BUILT_IN.iter().find(|known| **known == name)?;
@@ -162,7 +173,7 @@ pub fn built_in(name: &str) -> Option<Variant> {
         "mimalloc" => preloaded("mimalloc", "libmimalloc.so", "libmimalloc2.0"),
         "tcmalloc" => preloaded("tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
         "compact" => policy("compact=boot", Some("glibc")),
-        // What it consists of is for `unbloat run` to say.
+        // Its parts are up to `unbloat run`.
         "lean" => policy("lean", None),
         _ => match name.strip_prefix("arenas=") {
             Some(arenas) => Variant { environment: environment("MALLOC_ARENA_MAX", arenas), ..plain },

@@ -1,8 +1,9 @@
-//! Two experiments beside each other: every variant that both have, the second experiment's runs against the first's.
+//! Compares two experiments: for every variant in both, the second experiment's runs against the first's.
 //!
-//! Runs of two experiments are not paired: whatever else changed between them, the machine's mood included, is in the ratio.
-//! Within an experiment the control's two runs of a block share what the block has in common, so that they are one
-//! figure, their geometric mean, where the interval supposes independent ones.
+//! Runs of two experiments are not paired, so the ratio includes everything else that changed between them,
+//! such as the state of the machine. Within an experiment, the control's two runs of a block share the
+//! block's conditions. They are therefore combined into one figure, their geometric mean, since the interval
+//! assumes independent values.
 
 use crate::file::Stored;
 use crate::metric::Metric;
@@ -13,24 +14,24 @@ use unbloat_stats::median::median;
 use unbloat_stats::power::ALPHA;
 use unbloat_stats::unpaired::{Unpaired, unpaired};
 
-/// Two experiments.
+/// The comparison of two experiments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versus {
-    /// Variants that both have, in the first one's order.
+    /// Variants in both, in the first one's order.
     pub shared: Vec<Shared>,
-    /// Names that only one of them has.
+    /// Names that occur in only one of them.
     pub alone: Vec<String>,
-    /// What else is not the same: facts of the environment, keys of the plans, settings and software of the variants that both
-    /// have, as (what, first, second).
+    /// Other differences: facts of the environment, keys of the plans, settings and software of the shared
+    /// variants, as (name, first, second).
     pub differences: Vec<(String, String, String)>,
 }
 
-/// A variant that both experiments have.
+/// A variant in both experiments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shared {
     /// Its name.
     pub name: String,
-    /// Runs that count, in each.
+    /// Number of runs that count, in each.
     pub runs: (usize, usize),
     /// Metrics that both yield.
     pub metrics: BTreeMap<Metric, Change>,
@@ -47,7 +48,7 @@ pub struct Change {
     pub change: Unpaired,
 }
 
-/// Puts two experiments beside each other.
+/// Compares two experiments.
 #[must_use]
 pub fn versus(first: &Stored, second: &Stored) -> Versus {
     let names = |stored: &Stored| stored.variants.iter().map(|v| v.name.clone()).collect::<Vec<_>>();
@@ -81,7 +82,7 @@ fn runs(stored: &Stored, variant: usize) -> usize {
     counting(stored, variant).count()
 }
 
-/// Of each run, with its block.
+/// Returns the values of the runs, with their blocks.
 fn values(stored: &Stored, variant: usize, metric: Metric) -> Vec<(usize, f64)> {
     let value = |result: &RunResult| Some((result.slot.block, result.metrics.get(&metric).copied()?));
     counting(stored, variant).filter_map(value).collect()
@@ -93,7 +94,7 @@ fn change(first: &[(usize, f64)], second: &[(usize, f64)]) -> Option<Change> {
     Some(Change { first: of_runs(first)?, second: of_runs(second)?, change })
 }
 
-/// The geometric mean of each block's runs.
+/// Returns the geometric mean of each block's runs.
 fn of_blocks(values: &[(usize, f64)]) -> Vec<f64> {
     let mut blocks: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     values.iter().for_each(|&(block, value)| blocks.entry(block).or_default().push(value.ln()));
@@ -108,7 +109,7 @@ fn differences(first: &Stored, second: &Stored) -> Vec<(String, String, String)>
         stored.environment.iter().cloned().chain(title).chain(keys.into_iter().flatten()).collect()
     };
     let mut differences = differing(&of_all(first), &of_all(second));
-    // What is the same change in several variants is said once.
+    // The same change in several variants is listed once.
     let mut of_variants: BTreeMap<(String, String, String), Vec<&str>> = BTreeMap::new();
     for (index, variant) in first.variants.iter().enumerate() {
         let Some(other) = second.variants.iter().position(|v| v.name == variant.name) else { continue };
@@ -122,7 +123,7 @@ fn differences(first: &Stored, second: &Stored) -> Vec<(String, String, String)>
     differences
 }
 
-/// Settings of a variant, and the software that its server was made of.
+/// Returns the settings of a variant, and its server's software.
 fn of_variant(stored: &Stored, index: usize) -> BTreeMap<String, String> {
     let settings = stored.variants.get(index).map(|variant| keys("variant", variant)).unwrap_or_default();
     let software =
@@ -130,7 +131,7 @@ fn of_variant(stored: &Stored, index: usize) -> BTreeMap<String, String> {
     settings.into_iter().chain(software).collect()
 }
 
-/// The keys of a table of a plan, and their values as text.
+/// Returns the keys of a table of a plan, with their values as text.
 fn keys(table: &str, value: &impl serde::Serialize) -> Vec<(String, String)> {
     let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(value) else { return Vec::new() };
     let text = |value: serde_json::Value| match value {
@@ -141,7 +142,7 @@ fn keys(table: &str, value: &impl serde::Serialize) -> Vec<(String, String)> {
     fields.into_iter().map(|(key, value)| (format!("{table}.{key}"), text(value))).collect()
 }
 
-/// What is not the same. An empty text stands for what one of them does not have.
+/// Returns the differences. An empty text stands for a missing value.
 fn differing(
     first: &BTreeMap<String, String>,
     second: &BTreeMap<String, String>,
@@ -169,7 +170,7 @@ mod tests {
             variants: plan.variants().unwrap(),
             plan,
             runs: results.into_iter().map(|result| (unbloat_recording::RunId(1), result)).collect(),
-            looks: 1,
+            looks: Some(1),
             calibration: None,
             environment: vec![],
             run_facts: BTreeMap::new(),
@@ -182,7 +183,7 @@ mod tests {
         let second = stored(r#""lean", "glibc""#, &[(0.4, 1.0), (1.0, 1.0)]);
         let found = versus(&first, &second);
         assert_eq!(found.shared.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["glibc"]);
-        // The control of an experiment runs twice in a block.
+        // The control of an experiment runs twice per block.
         assert_eq!(found.shared[0].runs, (12, 6));
         let change = found.shared[0].metrics[&Metric::PssEnd].change;
         assert!((change.ratio - 1.0).abs() < 0.1 && change.interval.is_some(), "{change:?}");
@@ -194,7 +195,7 @@ mod tests {
     fn two_runs_of_a_block_are_one_figure() {
         let block = |i: usize| [1.0, 1.4, 0.8, 1.1, 0.7, 1.2][i];
         let once = |factor: f64| (0..6).map(|i| (i, block(i) * factor)).collect::<Vec<_>>();
-        // The same blocks with each run made twice: nothing new is known.
+        // The same blocks with each run duplicated, which adds no information.
         let twice: Vec<_> = once(1.0).into_iter().flat_map(|value| [value, value]).collect();
         let (other, expected) = (once(1.3), change(&once(1.0), &once(1.3)).unwrap().change);
         let (low, high) = change(&twice, &other).unwrap().change.interval.unwrap();

@@ -1,4 +1,4 @@
-//! Cautions about an analysis that its figures alone do not tell, or only to those who look closely.
+//! Cautions about an analysis that its figures alone do not reveal, or only to a close reader.
 
 use crate::analysis::{Analysis, Settings, VariantAnalysis};
 use crate::result::{RunResult, most_harness_cpu};
@@ -10,12 +10,12 @@ pub enum Warning {
     /// Too few blocks for any significance.
     #[error(
         "too few blocks ({blocks}): they cannot show any difference in {comparisons} comparisons (variants × metrics of \
-         the rule), however large; add blocks (--until-decided does)"
+         the rule), however large; without --blocks, or a plan's blocks, they are added until the rule has an answer"
     )]
     TooFewBlocks {
-        /// The most blocks that any variant has with a control.
+        /// The largest number of blocks that any variant shares with the control.
         blocks: usize,
-        /// Comparisons that are corrected together.
+        /// Number of comparisons that are corrected together.
         comparisons: usize,
     },
     /// Too few blocks of one variant.
@@ -28,10 +28,10 @@ pub enum Warning {
         /// Its blocks that count.
         blocks: usize,
     },
-    /// The rule asks for what the load does not yield.
+    /// The rule names a metric that the load does not yield.
     #[error(
-        "the rule wants {metric} not to get worse (rule.not-worse), but this load does not yield it: what the variants \
-         cost in it is not known"
+        "the rule requires that {metric} does not get worse (rule.not-worse), but this load does not \
+         measure it: the variants' cost in it is unknown"
     )]
     NotMeasured {
         /// The metric's name.
@@ -39,9 +39,10 @@ pub enum Warning {
     },
     /// The control differs from itself.
     #[error(
-        "the control differs from itself in {metric}: its second runs are {ratio:.2}× ({low:.2}–{high:.2}) its first. Chance \
-         does that to at most one metric in twenty; else something other than the variants changed between runs, for \
-         example another program on the machine. Do not trust differences of this size"
+        "the control differs from itself in {metric}: its second runs are {ratio:.2}× ({low:.2}–{high:.2}) \
+         its first. By chance that happens to at most one metric in twenty; otherwise something other than \
+         the variants changed between runs, for example another program on the machine. Do not trust \
+         differences of this size"
     )]
     ControlDiffers {
         /// The metric's name.
@@ -53,35 +54,39 @@ pub enum Warning {
         /// Upper end of its interval.
         high: f64,
     },
-    /// Many runs of a variant are left out.
+    /// Many runs of a variant were excluded.
     #[error(
-        "{excluded} of {runs} runs of {variant} are left out; what they have in common may matter more than what is left"
+        "{excluded} of {runs} runs of {variant} are left out; what they have in common may matter more \
+        than the rest"
     )]
     ManyExcluded {
         /// The variant's name.
         variant: String,
-        /// Runs left out.
+        /// Excluded runs.
         excluded: usize,
         /// All runs of the variant.
         runs: usize,
     },
     /// Runs that are compared with each other were not made under the same conditions.
-    #[error("{what} is not the same in all runs ({values}): what changed in between is in the figures, too")]
+    #[error(
+        "{what} is not the same in all runs ({values}): the effect of the change is included in the \
+        figures"
+    )]
     Mixed {
-        /// What changed.
+        /// The fact that changed.
         what: String,
-        /// Its values in the order in which they came.
+        /// Its values in the order of appearance.
         values: String,
     },
-    /// Something that makes a variant what it says does not show in its processes.
-    #[error("{variant}: {what}; that is what was asked for, and nothing proves it")]
+    /// A part of the variant's configuration does not show in its processes.
+    #[error("{variant}: {what}; this was requested, but nothing proves it")]
     NotProved {
         /// The variant.
         variant: String,
-        /// What.
+        /// The unproved part.
         what: String,
     },
-    /// The harness itself took more of the machine than it may.
+    /// The harness itself used more of the machine than it may.
     #[error(
         "the harness took {percent:.1} % of the machine's CPU in its worst run; it should stay below 1 %"
     )]
@@ -91,10 +96,10 @@ pub enum Warning {
     },
 }
 
-/// Share of the machine's CPU that the harness may take.
+/// Share of the machine's CPU that the harness may use.
 const HARNESS_LIMIT: f64 = 0.01;
 
-/// All that apply.
+/// Returns all warnings that apply.
 pub(crate) fn warnings(analysis: &Analysis, results: &[RunResult]) -> Vec<Warning> {
     let mut warnings = few_blocks(analysis);
     let Settings { rule, .. } = &analysis.settings;
@@ -102,7 +107,8 @@ pub(crate) fn warnings(analysis: &Analysis, results: &[RunResult]) -> Vec<Warnin
         let missing = rule.not_worse.iter().filter(|metric| !control.metrics.contains_key(metric));
         warnings.extend(missing.map(|metric| Warning::NotMeasured { metric: metric.name() }));
     }
-    // A caution, not a claim: every metric of the rule by itself, or six blocks could never show it.
+    // A caution is not a claim, so every metric of the rule is tested separately; otherwise six blocks could
+    // never trigger it.
     for metric in rule.metrics() {
         let Some(Contrast { ratio, interval: Some((low, high)), .. }) =
             analysis.aa.get(&metric).map(|aa| aa.contrast)
@@ -130,7 +136,7 @@ pub(crate) fn warnings(analysis: &Analysis, results: &[RunResult]) -> Vec<Warnin
     warnings
 }
 
-/// Once for all variants, or for each that has fewer blocks than others.
+/// Warns once for all variants, or for each that has fewer blocks than others.
 fn few_blocks(analysis: &Analysis) -> Vec<Warning> {
     let Analysis { comparisons, settings, .. } = analysis;
     let contrast = |v: &VariantAnalysis| v.metrics.get(&settings.rule.minimize)?.contrast;
@@ -198,7 +204,7 @@ mod tests {
         let first = results.iter_mut().find(|r| r.slot.variant == 0).unwrap();
         first.excluded = Some(Exclusion::Dirty("3 messages lost".into()));
         let analysis = analyze(&names(3), &results, settings());
-        // Three of 28 runs altogether are not many.
+        // Three of 28 runs in total are not many.
         let many = Warning::ManyExcluded { variant: "a".into(), excluded: 3, runs: 7 };
         let few = Warning::VariantTooFewBlocks { variant: "a".into(), blocks: 4 };
         assert_eq!(analysis.warnings, [few, many]);

@@ -1,4 +1,4 @@
-//! A load on a server, with stand-ins for both: how it ends, and what is made of what it prints.
+//! A load on a server, with stand-ins for both: its end, and the interpretation of its output.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,8 @@ use unbloat_lab::driver::{Driver, DriverError, Launcher, LoadProcess, Measured, 
 use unbloat_lab::plan::{Load, Plan};
 use unbloat_lab::server::ServerError;
 
-/// A process that ends after so many looks with a status and an output; asked to end, it does at the next look.
+/// A process that ends after a number of checks with a status and an output; asked to end, it does so at the
+/// next check.
 #[derive(Clone, Default)]
 struct Script {
     looks: usize,
@@ -57,7 +58,7 @@ impl LoadProcess for MockLoad {
     }
 }
 
-/// A server that lives for so many looks and then prints its line.
+/// A server that lives for a number of checks and then prints its line.
 struct MockServer {
     lives: usize,
     line: Result<String, ServerError>,
@@ -94,7 +95,7 @@ fn load(text: &str) -> Load {
     Plan::parse(&plan).unwrap().load
 }
 
-/// Drives a load; what came of it, and the words that started it.
+/// Drives a load; returns the result and the words that started it.
 fn drive(load: &Load, script: Script, server: &mut MockServer) -> (Result<Measured, DriverError>, String) {
     let launcher = MockLauncher { script, words: RefCell::default() };
     let driver = Driver {
@@ -159,7 +160,7 @@ fn each_way_to_fail_is_told_from_the_others() {
     assert!(matches!(error, DriverError::Spawn { .. }), "{error}");
     let error = fails(Script { looks: usize::MAX, ..Script::default() }, healthy());
     assert_eq!(error.to_string(), "./load still ran after 200ms (design.load-within)");
-    // The server's end is the reason, and not what the load then says.
+    // The server's end is the reason, rather than the load's message.
     let error =
         fails(Script { looks: 5, status: 1, ..Script::default() }, MockServer { lives: 1, ..healthy() });
     assert!(matches!(error, DriverError::Server(ServerError::Ended { status: 139, .. })), "{error}");

@@ -2,8 +2,8 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/ok/BYTES` | 200 with so many bytes |
-//! | `/delay/MS` | 200 after so long |
+//! | `/ok/BYTES` | 200 with that many bytes |
+//! | `/delay/MS` | 200 after that many milliseconds |
 //! | `/status/N` | that status |
 //! | `/hang` | none |
 //! | `/close` | the connection is closed in the middle of the answer |
@@ -42,10 +42,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on a free port of 127.0.0.1.
+    /// Starts a server on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// When no port or thread can be had.
+    /// No port or thread is available.
     pub fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
@@ -71,12 +71,12 @@ impl Server {
         Ok(Self { address, counts, _runtime: runtime })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Requests so far by method and path, and `connections`.
+    /// Returns the number of requests so far by method and path, and of `connections`.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.counts.lock().expect("nobody panics while counting").clone()
     }
@@ -140,7 +140,7 @@ fn has_session(headers: &HeaderMap) -> bool {
     cookies.split("; ").any(|cookie| cookie == "session=open")
 }
 
-/// Frames of a body, one after the other.
+/// The frames of a body, in order.
 struct Frames<I>(I);
 
 impl<I: Iterator<Item = io::Result<Frame<Bytes>>> + Unpin> hyper::body::Body for Frames<I> {

@@ -1,4 +1,4 @@
-//! TLS in front of a server that speaks none, with a certificate of its own making.
+//! TLS in front of a server without it, with a self-signed certificate.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ pub struct Front {
 }
 
 impl Front {
-    /// Listens on a free port of 127.0.0.1 and hands on to `server` what arrives there encrypted.
+    /// Listens on a free port of 127.0.0.1 and forwards decrypted traffic to `server`.
     ///
     /// # Errors
-    /// When the port, the threads or the certificate cannot be had.
+    /// The port, the threads or the certificate are unavailable.
     pub fn start(server: SocketAddr) -> io::Result<Self> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
         let made = made.map_err(io::Error::other)?;
@@ -45,12 +45,12 @@ impl Front {
         Ok(Self { address, certificate: made.cert.pem(), _runtime: runtime })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its certificate, as PEM.
+    /// Returns its certificate as PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }

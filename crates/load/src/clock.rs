@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// A point in time to count from.
+/// The start of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     start: Instant,

@@ -1,5 +1,5 @@
-//! The document of `unbloat bench --json` (`docs/reference/bench.schema.json`) as types, for those who write it and those who
-//! read it back.
+//! The document of `unbloat bench --json` (`docs/reference/bench.schema.json`) as types, for its writers and
+//! readers.
 
 use crate::cable::{self, CableFigures, CableOptions};
 use crate::http::{self, HttpFigures, HttpOptions, RequestFigures};
@@ -9,16 +9,16 @@ use crate::schedule::{Arrivals, OpenLoop};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
-/// The number of the schema.
+/// Version of the schema.
 const SCHEMA: u32 = 1;
 
 /// One run of a load driver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BenchDocument {
     schema: u32,
-    /// Whether the figures can be trusted as they stand.
+    /// The figures can be trusted as they stand.
     pub clean: bool,
-    /// Why not, in words.
+    /// The reasons why they cannot, in words.
     pub problems: Vec<String>,
     /// The settings and figures of the driver.
     #[serde(flatten)]
@@ -40,9 +40,9 @@ pub enum BenchRun {
 /// A broadcast run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CableRun {
-    /// The settings.
+    /// The run's settings.
     pub plan: cable::Settings,
-    /// What was measured.
+    /// The measurements.
     #[serde(flatten)]
     pub figures: CableFigures<Times>,
 }
@@ -50,9 +50,9 @@ pub struct CableRun {
 /// An HTTP run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HttpRun {
-    /// The settings.
+    /// The run's settings.
     pub plan: http::Settings,
-    /// What was measured.
+    /// The measurements.
     #[serde(flatten)]
     pub figures: HttpFigures<Times>,
     /// All batches together.
@@ -62,28 +62,28 @@ pub struct HttpRun {
 /// A run of jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobsRun {
-    /// The settings.
+    /// The run's settings.
     pub plan: jobs::Settings,
-    /// What was measured.
+    /// The measurements.
     #[serde(flatten)]
     pub figures: JobsFigures<Times>,
     /// Mean time in the queue, in nanoseconds.
     pub queue_mean_ns: Option<u64>,
     /// Mean time of a job, in nanoseconds.
     pub run_mean_ns: Option<u64>,
-    /// Jobs ended per second.
+    /// Jobs finished per second.
     pub jobs_per_s: f64,
 }
 
 impl BenchDocument {
-    /// The document of a broadcast run.
+    /// Creates the document of a broadcast run.
     #[must_use]
     pub fn cable(options: &CableOptions, figures: &CableFigures) -> Self {
         let run = CableRun { plan: options.settings(), figures: figures.summarized() };
         Self::new(figures.problems(), BenchRun::Cable(run))
     }
 
-    /// The document of an HTTP run.
+    /// Creates the document of an HTTP run.
     #[must_use]
     pub fn http(options: &HttpOptions, figures: &HttpFigures) -> Self {
         let total = figures.total().summarized();
@@ -91,7 +91,7 @@ impl BenchDocument {
         Self::new(figures.problems(), BenchRun::Http(run))
     }
 
-    /// The document of a run of jobs.
+    /// Creates the document of a run of jobs.
     #[must_use]
     pub fn jobs(options: &JobsOptions, figures: &JobsFigures) -> Self {
         let run = JobsRun {
@@ -110,12 +110,12 @@ impl BenchDocument {
     }
 }
 
-/// When an open loop sends, in a document.
+/// The pace of an open loop, in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoopSettings {
-    /// How often, on average, per second.
+    /// Messages per second, on average.
     pub rate: f64,
-    /// How the intended times lie.
+    /// The distribution of the intended times.
     pub arrivals: Arrivals,
 }
 
@@ -139,7 +139,7 @@ mod tests {
         latency
     }
 
-    /// The document as a program reads it back is the one that was written, field by field.
+    /// Asserts that a document is read back as it was written, field by field.
     fn survives(document: &BenchDocument) -> Value {
         let written = serde_json::to_value(document).unwrap();
         let read: BenchDocument = serde_json::from_value(written.clone()).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(written["problems"], json!(["1 of 8 deliveries were lost"]));
     }
 
-    /// Statuses are numbers, and the keys of JSON objects are texts.
+    /// Statuses are numbers, while the keys of JSON objects are strings.
     #[test]
     fn requests_survive_being_written() {
         let options = HttpOptions::new(Routes::of_urls(&["http://localhost/".to_owned()]).unwrap());

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// All faults of one class, as they are told: `reset × 2: connection reset by peer`.
+/// All faults of one class, displayed as `reset × 2: connection reset by peer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The class.
     pub class: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// In words, once.
+    /// One example in words.
     pub example: String,
 }
 
@@ -35,7 +35,7 @@ struct Counted {
 }
 
 impl Faults {
-    /// Counts one fault; `example` says it in words and is kept for the first of a class.
+    /// Counts one fault; `example` describes it and is only called for the first of a class.
     pub fn add(&mut self, class: impl Into<Cow<'static, str>>, example: impl FnOnce() -> String) {
         self.classes
             .entry(class.into())
@@ -43,7 +43,7 @@ impl Faults {
             .or_insert_with(|| Counted { count: 1, example: example() });
     }
 
-    /// Adds all that `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (class, counted) in &other.classes {
             self.classes
@@ -53,22 +53,22 @@ impl Faults {
         }
     }
 
-    /// Returns whether nothing went wrong.
+    /// Returns whether there were no faults.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }
 
-    /// How many faults of all classes there were.
+    /// Returns the number of faults of all classes.
     pub fn total(&self) -> u64 {
         self.classes.values().map(|counted| counted.count).sum()
     }
 
-    /// How many faults of one class there were.
+    /// Returns the number of faults of one class.
     pub fn count(&self, class: &str) -> u64 {
         self.classes.get(class).map_or(0, |counted| counted.count)
     }
 
-    /// Every class with its count and example, in alphabetical order.
+    /// Iterates over the classes with their counts and examples, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = Fault> {
         self.classes.iter().map(|(class, Counted { count, example })| Fault {
             class: class.clone().into_owned(),
@@ -78,14 +78,14 @@ impl Faults {
     }
 }
 
-/// `class: count`.
+/// As `class: count`.
 impl Serialize for Faults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.classes.iter().map(|(class, counted)| (class, counted.count)))
     }
 }
 
-/// A document has counts only: the example of a class that is read back is empty.
+/// A document has counts only, so the example of a class that was read back is empty.
 impl<'de> Deserialize<'de> for Faults {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let counts = BTreeMap::<String, u64>::deserialize(deserializer)?;

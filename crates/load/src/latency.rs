@@ -1,4 +1,4 @@
-//! A latency distribution: an HdrHistogram in nanoseconds and what is read off it.
+//! A latency distribution: an HdrHistogram in nanoseconds, and the figures derived from it.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
 
-/// The shortest time told apart from zero. Finer figures would be the noise of the clock reads.
+/// The shortest time distinguished from zero. Anything finer would be noise of the clock reads.
 const FINEST_NS: u64 = 1_000;
-/// The longest time kept; what takes longer is recorded as this long.
+/// The longest time kept; longer ones are recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Every recorded value is kept to this many decimal digits (0.1 %).
+/// Number of significant decimal digits of every recorded value (0.1 %).
 const DIGITS: u8 = 3;
 
 /// A distribution of times, exact to 0.1 % from 1 ms up and to about a microsecond below.
@@ -19,35 +19,35 @@ pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// The figures of a [`Latency`] that people compare, in nanoseconds. Absent figures (`None`) mean that nothing was measured.
+/// The common figures of a [`Latency`], in nanoseconds. They are absent (`None`) if nothing was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many times were recorded.
+    /// Number of recorded times.
     pub count: u64,
-    /// The shortest.
+    /// Minimum.
     pub min_ns: Option<u64>,
-    /// The median.
+    /// Median.
     pub p50_ns: Option<u64>,
-    /// The 95th percentile.
+    /// 95th percentile.
     pub p95_ns: Option<u64>,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// The longest.
+    /// Maximum.
     pub max_ns: Option<u64>,
 }
 
-/// A [`Summary`] with a measure of the tail, as `unbloat bench --json` has it.
+/// A [`Summary`] with a measure of the tail, as in `unbloat bench --json`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     /// The percentiles.
     #[serde(flatten)]
     pub summary: Summary,
-    /// The mean of the slowest tenth: it moves less than a percentile when one event, such as a full collection, falls into a
-    /// run or not.
+    /// The mean of the slowest tenth. It moves less than a percentile when a single event, such as a full
+    /// collection, falls into a run or not.
     pub mean_above_p90_ns: Option<u64>,
 }
 
-/// Its figures, not its thousands of buckets.
+/// Prints the figures rather than thousands of buckets.
 impl fmt::Debug for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.summary().fmt(f)
@@ -67,7 +67,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// An empty distribution.
+    /// Creates an empty distribution.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(FINEST_NS, LONGEST_NS, DIGITS);
         Self { histogram: histogram.expect("the bounds are constants that HdrHistogram accepts") }
@@ -78,24 +78,25 @@ impl Latency {
         self.histogram.saturating_record(ns);
     }
 
-    /// Adds everything that `other` holds.
+    /// Adds everything from `other`.
     pub fn merge(&mut self, other: &Self) {
         // Fails only for values beyond this histogram's range, and both have the same range.
         self.histogram.add(&other.histogram).expect("two latencies have the same bounds");
     }
 
-    /// How many times were recorded.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The time that `quantile` (0 to 1) of all recorded ones do not exceed; `None` if nothing was recorded.
+    /// Returns the time that a `quantile` (0 to 1) of all recorded times do not exceed; `None` if nothing was
+    /// recorded.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         (self.count() > 0).then(|| self.histogram.value_at_quantile(quantile).min(self.histogram.max()))
     }
 
-    /// The mean of the times beyond `quantile`, the time at that rank itself with the share of it that lies beyond; `None` if
-    /// nothing was recorded.
+    /// Returns the mean of the times beyond `quantile`, weighting the time at that rank by the share of it
+    /// that lies beyond; `None` if nothing was recorded.
     fn mean_above_ns(&self, quantile: f64) -> Option<u64> {
         let wanted = self.count() as f64 * (1.0 - quantile);
         let (mut left, mut sum) = (wanted, 0.0);
@@ -110,17 +111,17 @@ impl Latency {
         (wanted > 0.0).then(|| (sum / wanted) as u64)
     }
 
-    /// The mean; `None` if nothing was recorded.
+    /// Returns the mean; `None` if nothing was recorded.
     pub fn mean(&self) -> Option<Duration> {
         (self.count() > 0).then(|| Duration::from_nanos(self.histogram.mean() as u64))
     }
 
-    /// The mean in nanoseconds; `None` if nothing was recorded.
+    /// Returns the mean in nanoseconds; `None` if nothing was recorded.
     pub fn mean_ns(&self) -> Option<u64> {
         self.mean().map(|mean| u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The figures that people compare.
+    /// Returns the common figures.
     pub fn summary(&self) -> Summary {
         let any = self.count() > 0;
         Summary {
@@ -133,12 +134,13 @@ impl Latency {
         }
     }
 
-    /// The figures that documents have.
+    /// Returns the figures for documents.
     pub fn times(&self) -> Times {
         Times { summary: self.summary(), mean_above_p90_ns: self.mean_above_ns(0.90) }
     }
 
-    /// The whole distribution in HdrHistogram's V2 encoding (uncompressed), as the recording file keeps it.
+    /// Encodes the whole distribution in HdrHistogram's V2 encoding (uncompressed), as stored in recording
+    /// files.
     pub fn to_v2(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         V2Serializer::new().serialize(&self.histogram, &mut bytes).expect("writing to a Vec does not fail");
@@ -147,8 +149,8 @@ impl Latency {
 }
 
 impl Summary {
-    /// The figures of a distribution in a recording file ([`Latency::to_v2`]), whatever its bounds are; `None` when the
-    /// bytes are no HdrHistogram.
+    /// Decodes a distribution from a recording file ([`Latency::to_v2`]), whatever its bounds are; `None` if
+    /// the bytes are not an HdrHistogram.
     pub fn of_v2(mut bytes: &[u8]) -> Option<Self> {
         let histogram = hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes).ok()?;
         Some(Latency { histogram }.summary())

@@ -1,21 +1,21 @@
 //! Load drivers: Action Cable broadcast, HTTP, Sidekiq jobs; schedules; latency histograms.
 //!
-//! Each driver takes its options, runs in the calling thread and returns figures with distributions, counts and the generator's own
-//! account. None of them prints; a [`Progress`] follows them.
+//! Each driver takes its options, runs in the calling thread and returns figures with distributions, counts
+//! and the generator's measurements of itself. None of them prints; a [`Progress`] follows them.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`cable`] | the driver of broadcasts over WebSockets |
-//! | [`http`] | the driver of requests |
-//! | [`jobs`] | the driver of Sidekiq jobs |
-//! | `document` | the result as `unbloat bench --json` has it, to be written and read back |
-//! | `options` | the refusal of options |
+//! | [`cable`] | broadcasts over WebSockets |
+//! | [`http`] | HTTP requests |
+//! | [`jobs`] | Sidekiq jobs |
+//! | `document` | the document of `unbloat bench --json`, written and read back |
+//! | `options` | errors for invalid options |
 //! | `schedule` | the intended times of an open loop |
 //! | `clock` | one clock for all times of a run |
 //! | `latency` | distributions of times |
-//! | `fault` | what went wrong, by class |
-//! | `generator` | the generator's own account |
-//! | `progress` | reports while a driver runs |
+//! | `fault` | faults, by class |
+//! | `generator` | the generator's measurements of itself |
+//! | `progress` | progress reports of a running driver |
 //! | `net` | addresses, TLS, the limit of open files |
 //! | [`ws`] | WebSocket frames and upgrades |
 

@@ -4,33 +4,33 @@ use crate::latency::Summary;
 
 /// Follows a run. All methods have a default that does nothing.
 pub trait Progress {
-    /// A part of the run begins, for example "connecting 1,000 clients" or "step 2".
+    /// A part of the run starts, for example "connecting 1,000 clients" or "step 2".
     fn phase(&mut self, _phase: &str) {}
 
-    /// How far the current part is; called a few times a second.
+    /// Progress within the current part; called a few times per second.
     fn live(&mut self, _live: &Live) {}
 
-    /// Returns whether the user wants the run to end. It then ends soon, and with what it has.
+    /// Returns whether the user wants to stop the run. It then ends soon, with the results so far.
     fn interrupted(&self) -> bool {
         false
     }
 }
 
-/// A follower that does not care.
+/// A follower that ignores everything.
 #[derive(Debug, Default)]
 pub struct Silent;
 
 impl Progress for Silent {}
 
-/// How far a part of a run is.
+/// Progress within a part of a run.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// How much of it is done.
+    /// Completed units.
     pub done: u64,
-    /// How much there is; 0 if that is not known.
+    /// Total units; 0 if unknown.
     pub total: u64,
-    /// The times so far, with what they are the times of; absent where nothing is timed.
+    /// The times so far, with a name for them; absent if nothing is timed.
     pub latency: Option<(&'static str, Summary)>,
-    /// What went wrong so far.
+    /// Number of faults so far.
     pub errors: u64,
 }

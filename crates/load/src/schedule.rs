@@ -1,4 +1,4 @@
-//! The intended times of an open loop, fixed before the run and whatever the server does.
+//! The intended times of an open loop, fixed before the run and independent of the server.
 
 use crate::options::OptionsError;
 use rand::RngExt as _;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How the intended times of an open loop lie.
+/// The distribution of an open loop's intended times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// Equally far apart.
+    /// Equally spaced.
     #[default]
     Constant,
-    /// As independent users arrive: exponentially distributed gaps.
+    /// Like independent users: exponentially distributed gaps.
     Poisson,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// An open loop: something is sent at intended times, whatever the server does.
+/// An open loop: messages are sent at intended times, whatever the server does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OpenLoop {
-    /// How often, on average.
+    /// Average rate.
     pub per_second: f64,
-    /// How the intended times lie.
+    /// The distribution of the intended times.
     pub arrivals: Arrivals,
 }
 
@@ -57,30 +57,30 @@ impl OpenLoop {
     }
 }
 
-/// An endless row of intended times, in nanoseconds of the driver's clock.
+/// An endless sequence of intended times, in nanoseconds of the driver's clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     arrivals: Arrivals,
     gap_ns: f64,
     start_ns: f64,
-    /// Time since the start of the next arrival. A sum in floating point keeps a rate of 3/s at 3/s.
+    /// Time of the next arrival since the start. A floating-point sum keeps a rate of 3/s at 3/s.
     offset_ns: f64,
     count: u64,
 }
 
 impl Schedule {
-    /// The times of an open loop from `start_ns` on.
+    /// Creates the schedule of an open loop that starts at `start_ns`.
     pub(crate) fn new(open: OpenLoop, start_ns: u64) -> Self {
         let OpenLoop { per_second, arrivals } = open;
         Self { arrivals, gap_ns: 1e9 / per_second, start_ns: start_ns as f64, offset_ns: 0.0, count: 0 }
     }
 
-    /// The next intended time.
+    /// Returns the next intended time.
     pub(crate) fn next_ns(&self) -> u64 {
         (self.start_ns + self.offset_ns) as u64
     }
 
-    /// Goes on to the time after.
+    /// Advances to the following time.
     pub(crate) fn advance(&mut self, random: &mut SmallRng) {
         self.count += 1;
         self.offset_ns = match self.arrivals {

@@ -1,4 +1,4 @@
-//! The broadcast driver against a server that misbehaves in a known way and keeps exact count of it.
+//! The broadcast driver against a server that misbehaves in a known way and keeps an exact record.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::time::Duration;
@@ -8,7 +8,8 @@ use unbloat_load::{Arrivals, OpenLoop, Trust};
 use unbloat_load_servers::cable::{Answer, Every, Mischief, Server, Truth};
 use unbloat_load_servers::tls::Front;
 
-/// 20 clients, 30 broadcasts, one at a time; what is missing after half a second is lost.
+/// Creates options for 20 clients and 30 broadcasts, one at a time; deliveries missing after half a second
+/// are lost.
 fn plan(server: &Server) -> CableOptions {
     CableOptions {
         clients: 20,
@@ -25,7 +26,7 @@ fn run(plan: &CableOptions) -> CableFigures {
     cable::run(plan, &mut Silent, |_| {}).unwrap()
 }
 
-/// Runs the plan against the mischief: the only step's figures, and what the server did.
+/// Runs against a misbehaving server. Returns the only step's figures and the server's record.
 fn against(mischief: Mischief, change: impl FnOnce(&mut CableOptions)) -> (Step, Truth) {
     let server = Server::start(mischief).unwrap();
     let mut plan = plan(&server);
@@ -34,7 +35,7 @@ fn against(mischief: Mischief, change: impl FnOnce(&mut CableOptions)) -> (Step,
     (outcome.steps[0].clone(), server.truth())
 }
 
-/// What every account has to fulfill, whatever the server does.
+/// Asserts the invariants of every account, whatever the server does.
 fn assert_complete(step: &Step, truth: &Truth) {
     assert_eq!(step.received + step.lost, step.expected, "{step:?}");
     assert_eq!(step.received + step.late, truth.due - truth.dropped, "{step:?}\n{truth:?}");
@@ -121,7 +122,7 @@ fn duplicates_are_counted_exactly_the_last_one_too() {
 
 #[test]
 fn reordered_deliveries_are_neither_lost_nor_doubled() {
-    // One of 21 clients' deliveries at a time is overtaken by the next broadcast's.
+    // Of 21 clients' deliveries, one at a time is overtaken by the next broadcast's.
     let (step, truth) = against(Mischief { reorder: Every(Some(41)), ..Mischief::default() }, |plan| {
         plan.pace = Pace::Closed { in_flight: 8 };
     });
@@ -191,7 +192,7 @@ fn a_stalled_client_costs_its_deliveries_and_nothing_else() {
 
 #[test]
 fn a_server_that_does_not_read_any_more_is_given_up_with_the_class_that_says_so() {
-    // 30 MB are more than the sockets' buffers and the backlog of 1 MiB hold.
+    // 30 MB exceed the sockets' buffers and the backlog of 1 MiB.
     let (step, truth) = against(Mischief { stall: Every(Some(1)), ..Mischief::default() }, |plan| {
         (plan.clients, plan.step, plan.payload) = (1, 1, 1_000_000);
         plan.pace = Pace::Open(OpenLoop { per_second: 100.0, arrivals: Arrivals::Constant });
@@ -295,7 +296,7 @@ fn classic_goes_on_with_the_acknowledgement_and_waits_for_nobody_else() {
     assert_eq!(step.lost, 0);
 }
 
-/// Within 1 % of what the server did; never less.
+/// Returns whether a time is within 1 % of the server's record, and never below it.
 fn close(measured_ns: Option<u64>, truth: &[Duration]) -> bool {
     let mut truth = truth.to_vec();
     truth.sort_unstable();
@@ -312,7 +313,7 @@ fn injected_delays_are_measured_to_one_percent() {
         ack_delay: Duration::from_millis(400),
         ..Mischief::default()
     };
-    // Another process may hold up either side of a run for longer than 1 % of its delays; hardly three times.
+    // Another process may delay either side of a run by more than 1 % of its delays, but hardly three times.
     let good = (0..3).any(|_| {
         let (step, truth) = against(mischief.clone(), |plan| {
             plan.pace = Pace::Open(OpenLoop { per_second: 50.0, arrivals: Arrivals::Constant });

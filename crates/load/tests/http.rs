@@ -9,7 +9,7 @@ use unbloat_load::{Arrivals, OpenLoop, Trust};
 use unbloat_load_servers::http::Server;
 use unbloat_load_servers::tls::Front;
 
-/// Two users, no warm-up, 40 requests.
+/// Creates options for two users, no warm-up, and 40 requests.
 fn plan(server: &Server, routes: &str) -> HttpOptions {
     let text = format!("base = \"http://{}\"\n{routes}", server.address());
     HttpOptions {
@@ -42,7 +42,7 @@ fn requests_batches_and_warm_up_are_counted_as_asked_for() {
     assert_eq!(total.body_bytes, small.figures.requests * 10 + large.figures.requests * 1000);
     let counts = server.counts();
     assert_eq!(counts["GET /ok/10"] + counts["GET /ok/1000"], 127);
-    // One connection was made to see whether anybody is there.
+    // One connection was the initial check of the server.
     assert_eq!(counts["connections"], 3, "each user keeps one connection");
 }
 
@@ -55,7 +55,7 @@ fn a_connection_can_be_given_so_many_requests() {
         let users = Pace::Closed { users: 1 };
         let outcome = run(&HttpOptions { pace: users, per_connection, ..plan(&server, routes) });
         assert_eq!(outcome.total().statuses[&200], 40);
-        server.counts()["connections"] - before - 1 // one to see whether anybody is there
+        server.counts()["connections"] - before - 1 // one is the initial check of the server
     };
     run(&plan(&server, "[[route]]\npath = \"/ok/10\"\n"));
     assert_eq!(
@@ -142,7 +142,7 @@ fn nobody_there_is_an_error_with_the_next_step() {
 #[test]
 fn an_open_loop_counts_the_time_that_a_request_waits_for_a_user() {
     let server = Server::start().unwrap();
-    // One user, 100 ms a request, 50 requests a second: the nth one waits n · 80 ms.
+    // One user, 100 ms per request, 50 requests per second: the nth one waits n · 80 ms.
     let outcome = run(&HttpOptions {
         pace: Pace::Open { open: OpenLoop { per_second: 50.0, arrivals: Arrivals::Constant }, users: 1 },
         batch: Extent::Requests(10),
@@ -156,7 +156,7 @@ fn an_open_loop_counts_the_time_that_a_request_waits_for_a_user() {
 #[test]
 fn delays_are_measured_to_one_percent() {
     let server = Server::start().unwrap();
-    // Another process may hold up either side for longer than 1 %; hardly three times.
+    // Another process may delay either side by more than 1 %, but hardly three times.
     let good = (0..3).any(|_| {
         let plan = HttpOptions {
             pace: Pace::Open { open: OpenLoop { per_second: 50.0, arrivals: Arrivals::Poisson }, users: 100 },

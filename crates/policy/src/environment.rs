@@ -1,8 +1,8 @@
-//! The variables that bring a policy about, kept apart from those that the user has set.
+//! Computes the variables of a policy, keeping those that the user has set.
 //!
-//! The user's own entries in `LD_PRELOAD`, `RUBYOPT` and `MALLOC_CONF` stay, with ours in front. The entries of an outer `unbloat
-//! run` (`UNBLOAT_POLICY` tells which) are taken out first, so that nesting does not pile up and `off` is a control. Where the two
-//! sides contradict each other, a [`Note`] says so.
+//! The user's own entries in `LD_PRELOAD`, `RUBYOPT` and `MALLOC_CONF` stay, with ours in front. The entries
+//! of an outer `unbloat run` (recognized by `UNBLOAT_POLICY`) are removed first, so that nesting does not
+//! accumulate entries and `off` is a control. Contradictions between the two are reported as a [`Note`].
 
 use crate::note::Note;
 use crate::policy::{Allocator, Carrier, Policy, rows};
@@ -14,20 +14,20 @@ use unbloat_contract::{Library, Variable, switch};
 pub struct Changes {
     /// Variables to set.
     pub set: Vec<(&'static str, String)>,
-    /// Variables to remove: left from an earlier `unbloat run` and not wanted now.
+    /// Variables to remove: left over from an earlier `unbloat run` and no longer wanted.
     pub unset: Vec<&'static str>,
     /// Conflicts and limits.
     pub notes: Vec<Note>,
 }
 
-/// Parts of the names of libraries that bring a malloc of their own.
+/// Name parts of libraries that contain a malloc.
 const ALLOCATORS: [&str; 6] = ["jemalloc", "tcmalloc", "mimalloc", "snmalloc", "libmesh", "hardened_malloc"];
 
-/// glibc's malloc settings that a user may have (mallopt(3)), the limit of arenas apart.
+/// Settings for glibc's malloc that a user may have (mallopt(3)), except for the limit of arenas.
 const GLIBC_SETTINGS: [&str; 4] =
     ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_TOP_PAD_"];
 
-/// The changes that a policy makes to an environment, with our libraries in `libraries`.
+/// Returns the changes that a policy makes to an environment, with our libraries in `libraries`.
 #[must_use]
 pub fn changes(policy: &Policy, libraries: &Path, environment: impl Fn(&str) -> Option<String>) -> Changes {
     let outer = environment(Variable::Policy.name()).and_then(|outer| outer.parse().ok());
@@ -54,7 +54,7 @@ pub fn changes(policy: &Policy, libraries: &Path, environment: impl Fn(&str) -> 
     draft.changes
 }
 
-/// Changes in the making.
+/// Changes under construction.
 pub(crate) struct Draft<'a> {
     policy: &'a Policy,
     /// The policy of an outer `unbloat run`.
@@ -64,7 +64,7 @@ pub(crate) struct Draft<'a> {
     changes: Changes,
 }
 
-/// `LD_PRELOAD`: the policy's allocator first, then what the user has.
+/// Computes `LD_PRELOAD`: the policy's allocator first, then the user's entries.
 pub(crate) fn preload(draft: &mut Draft<'_>) {
     let before = draft.value("LD_PRELOAD").unwrap_or_default();
     let left = draft.preloaded(&draft.outer);
@@ -82,11 +82,11 @@ pub(crate) fn preload(draft: &mut Draft<'_>) {
     let behind = theirs.iter().copied().filter(|item| Some(*item) != ours.as_deref());
     let wanted: Vec<&str> = ours.as_deref().into_iter().chain(behind).collect();
     draft.change_list("LD_PRELOAD", &before, &wanted, ":");
-    // For the runtime to know which entry is ours.
+    // Identifies our entry for the runtime.
     draft.changes.set.extend(ours.map(|ours| (Variable::Preload.name(), ours)));
 }
 
-/// `MALLOC_ARENA_MAX`.
+/// Computes `MALLOC_ARENA_MAX`.
 pub(crate) fn arenas(draft: &mut Draft<'_>) {
     const NAME: &str = "MALLOC_ARENA_MAX";
     let before = draft.value(NAME);
@@ -120,7 +120,7 @@ impl Draft<'_> {
         self.policy.allocator != Allocator::Own
     }
 
-    /// The allocator that a policy preloads.
+    /// Returns the allocator that a policy preloads.
     fn preloaded(&self, policy: &Policy) -> Option<String> {
         match &policy.allocator {
             Allocator::Own => None,
@@ -142,7 +142,7 @@ impl Draft<'_> {
         }
     }
 
-    /// `RUBYOPT`: the runtime first, then what the user has.
+    /// Computes `RUBYOPT`: the runtime first, then the user's options.
     fn require_runtime(&mut self) {
         let before = self.value("RUBYOPT").unwrap_or_default();
         let runtime = self.libraries.join(Library::Runtime.file_name());
@@ -152,7 +152,7 @@ impl Draft<'_> {
         self.change_list("RUBYOPT", &before, &wanted, " ");
     }
 
-    /// The user's other settings for glibc's malloc, where they come to nothing or undo the policy.
+    /// Notes the user's other settings for glibc's malloc if they have no effect or undo the policy.
     fn note_glibc_settings(&mut self) {
         let tunables = self.value("GLIBC_TUNABLES").unwrap_or_default();
         let tunables =
@@ -165,7 +165,7 @@ impl Draft<'_> {
             self.changes.notes.extend(settings.into_iter().chain(tunables.map(named)));
             return;
         }
-        // A tunable wins over the variable that stands for it (`__tunables_init`, elf/dl-tunables.c).
+        // A tunable takes precedence over the corresponding variable (`__tunables_init`, elf/dl-tunables.c).
         let limit = tunables.filter(|(name, _)| *name == "arena_max").map(|(_, value)| value).next_back();
         if let (Some(arenas), Some(limit)) = (self.policy.arenas, limit)
             && limit != arenas.to_string()
@@ -180,8 +180,8 @@ impl Draft<'_> {
         self.changes.notes.extend(value.map(|value| Note::SwitchedOff { value }));
     }
 
-    /// Names the policy, also without a runtime: whoever looks at the process later can tell, and so can a nested run. Removes
-    /// what an outer run set and this one does not.
+    /// Names the policy, even without a runtime, so that the process can be identified later, also by a
+    /// nested run. Removes variables of an outer run that this one does not set.
     fn name_policy(&mut self) {
         self.changes.set.push((Variable::Policy.name(), self.policy.to_string()));
         let names = Variable::OF_A_POLICY.map(Variable::name);
@@ -191,7 +191,7 @@ impl Draft<'_> {
         self.changes.unset.extend(stale.collect::<Vec<_>>());
     }
 
-    /// Sets or removes a list when its items are to be others than before.
+    /// Sets or removes a list if its items change.
     fn change_list(&mut self, name: &'static str, before: &str, wanted: &[&str], separator: &str) {
         if items(before).eq(wanted.iter().copied()) {
             return;
@@ -204,8 +204,8 @@ impl Draft<'_> {
     }
 }
 
-/// The items of `LD_PRELOAD`, separated by spaces or colons (ld.so(8)). The words of `RUBYOPT` hold no colon that
-/// matters here: they are only compared.
+/// Iterates over the items of `LD_PRELOAD`, separated by spaces or colons (ld.so(8)). Colons in `RUBYOPT` do
+/// not matter here, because its words are only compared.
 fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split([' ', ':']).filter(|item| !item.is_empty())
 }
@@ -216,7 +216,7 @@ fn is_ours(item: &str) -> bool {
     Library::ALL.into_iter().any(|library| library.file_name() == name)
 }
 
-/// True if a library brings a malloc of its own, by its name.
+/// Returns whether a library contains a malloc, judging by its name.
 #[must_use]
 pub fn is_allocator(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -228,7 +228,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn told(changes: &Changes) -> Vec<String> {
+    fn notes_of(changes: &Changes) -> Vec<String> {
         changes.notes.iter().map(ToString::to_string).collect()
     }
 
@@ -272,9 +272,9 @@ mod tests {
             [("LD_PRELOAD", "libjemalloc.so.2"), ("MALLOC_CONF", "narenas:4"), ("MALLOC_ARENA_MAX", "4")];
         let plan = planned("allocator=jemalloc,arenas=1", &before);
         assert_eq!(plan.notes.len(), 4, "{:?}", plan.notes);
-        assert!(told(&plan).iter().any(|note| note.contains("libjemalloc.so.2")));
-        assert!(told(&plan).iter().any(|note| note.contains("narenas:4")));
-        assert!(told(&plan).iter().any(|note| note.contains("MALLOC_ARENA_MAX=4")));
+        assert!(notes_of(&plan).iter().any(|note| note.contains("libjemalloc.so.2")));
+        assert!(notes_of(&plan).iter().any(|note| note.contains("narenas:4")));
+        assert!(notes_of(&plan).iter().any(|note| note.contains("MALLOC_ARENA_MAX=4")));
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
         for policy in ["arenas=1", "trim=adaptive"] {
             let plan = planned(policy, &preloaded);
             assert!(
-                told(&plan).iter().any(|note| note.contains("libtcmalloc.so.4")),
+                notes_of(&plan).iter().any(|note| note.contains("libtcmalloc.so.4")),
                 "{policy}: {:?}",
                 plan.notes
             );
@@ -327,9 +327,9 @@ mod tests {
             ("MALLOC_ARENA_MAX", "2"),
             ("GLIBC_TUNABLES", "glibc.cpu.x86_ibt=on:glibc.malloc.arena_max=3"),
         ];
-        let notes = told(&planned("lean", &before));
+        let notes = notes_of(&planned("lean", &before));
         assert_eq!(notes.len(), 3, "{notes:?}");
-        let notes = told(&planned("arenas=2", &before));
+        let notes = notes_of(&planned("arenas=2", &before));
         assert!(notes.len() == 1 && notes[0].contains("arena_max=3"), "{notes:?}");
         assert!(planned("arenas=3", &before[2..]).notes.is_empty());
         assert!(planned("trim=adaptive", &before).notes.is_empty());
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn every_word_that_switches_off_is_known() {
         for word in ["0", "off", "false", "no"] {
-            let notes = told(&planned("lean", &[("UNBLOAT", word)]));
+            let notes = notes_of(&planned("lean", &[("UNBLOAT", word)]));
             assert!(notes.len() == 1 && notes[0].contains(&format!("UNBLOAT={word}")), "{notes:?}");
         }
         assert!(planned("lean", &[("UNBLOAT", "1")]).notes.is_empty());

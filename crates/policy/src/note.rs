@@ -4,7 +4,7 @@ use crate::program::Limit;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Something that a user should know before the server starts.
+/// A fact that the user should know before the server starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// `LD_PRELOAD` names another allocator, which comes second.
@@ -14,7 +14,7 @@ pub enum Note {
         /// The policy's.
         ours: String,
     },
-    /// `LD_PRELOAD` names an allocator, and the policy counts on glibc's.
+    /// `LD_PRELOAD` names an allocator, but the policy relies on glibc's.
     RivalServes {
         /// The allocator.
         rival: String,
@@ -31,14 +31,14 @@ pub enum Note {
         /// The policy's.
         ours: String,
     },
-    /// A setting for glibc's malloc where another allocator serves.
+    /// A setting applies to glibc's malloc, but another allocator serves.
     WithoutGlibc {
         /// The setting.
         name: String,
         /// Its value.
         value: String,
     },
-    /// glibc's tunable wins over the policy's limit of arenas.
+    /// glibc's tunable takes precedence over the policy's limit of arenas.
     TunableWins {
         /// The tunable's value.
         limit: String,
@@ -50,12 +50,12 @@ pub enum Note {
         /// The word that switches it off.
         value: String,
     },
-    /// The policy's own allocator is not there.
+    /// The policy's own allocator is missing.
     NoAllocator {
         /// Its path.
         path: PathBuf,
     },
-    /// The program limits what a policy can do.
+    /// The program limits the policy.
     Limited {
         /// The program.
         program: PathBuf,
@@ -86,7 +86,7 @@ impl fmt::Display for Note {
                 write!(f, "MALLOC_CONF={conf} overrides the same settings of the policy")
             }
             Note::ArenasReplaced { theirs, ours } => {
-                write!(f, "MALLOC_ARENA_MAX={theirs} is replaced by {ours}, as the policy says")
+                write!(f, "MALLOC_ARENA_MAX={theirs} is replaced by {ours}, as the policy requires")
             }
             Note::WithoutGlibc { name, value } => write!(
                 f,
@@ -94,15 +94,16 @@ impl fmt::Display for Note {
             ),
             Note::TunableWins { limit, arenas } => write!(
                 f,
-                "GLIBC_TUNABLES holds glibc.malloc.arena_max={limit}, which wins over the policy's arenas={arenas}: take it out"
+                "GLIBC_TUNABLES contains glibc.malloc.arena_max={limit}, which takes precedence over the \
+                policy's arenas={arenas}: remove it"
             ),
             Note::SwitchedOff { value } => {
                 write!(f, "UNBLOAT={value} is set, so libunbloat.so will do nothing")
             }
             Note::NoAllocator { path } => write!(
                 f,
-                "{} is not there, so the dynamic linker will preload nothing and malloc stays as it is. Check the path of \
-                 allocator=system:PATH",
+                "{} does not exist, so the dynamic linker will preload nothing and malloc is unchanged. \
+                 Check the path of allocator=system:PATH",
                 path.display()
             ),
             Note::Limited { program, limit } => limit.describe(program, f),

@@ -1,6 +1,6 @@
-//! A program's own jemalloc: needed as a library, or linked into the program or into its libruby.
+//! Detects a program's own jemalloc: required as a library, or linked into the program or its libruby.
 //!
-//! `ruby --with-jemalloc` of a shared build (`--enable-shared`, as distributions and most images have it) shows it in
+//! `ruby --with-jemalloc` in a shared build (`--enable-shared`, as in distributions and most images) shows in
 //! libruby and not in the executable.
 
 use memchr::memmem;
@@ -8,13 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use unbloat_process::elf::Elf;
 
-/// The start of all messages of jemalloc; it is in every binary that has jemalloc linked in.
+/// The prefix of all messages of jemalloc, present in every binary with jemalloc linked in.
 const MESSAGE: &[u8] = b"<jemalloc>";
 
-/// Directories of libruby when the executable names none, besides `../lib` from there.
+/// Directories of libruby if the executable names none, in addition to `../lib` relative to it.
 const LIBRARY_DIRECTORIES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/lib"];
 
-/// True if a program, or the libruby that it needs, holds or needs a jemalloc. `bytes` are the program's.
+/// Returns whether a program, or the libruby it requires, contains or requires jemalloc. `bytes` are the
+/// program's.
 pub(crate) fn is_in(program: &Path, elf: &Elf, bytes: &[u8]) -> bool {
     let needed = elf.needed(bytes);
     let libruby = needed.iter().find(|name| name.starts_with("libruby"));
@@ -29,7 +30,7 @@ fn shows_jemalloc(needed: &[String], bytes: &[u8]) -> bool {
     needed.iter().any(|name| name.starts_with("libjemalloc")) || memmem::find(bytes, MESSAGE).is_some()
 }
 
-/// Finds the file of a library that a program needs, much as the dynamic linker will (ld.so(8)).
+/// Finds the file of a library that a program requires, much as the dynamic linker will (ld.so(8)).
 fn find(library: &str, program: &Path, directories: &[String]) -> Option<PathBuf> {
     let program = program.canonicalize().ok()?;
     let origin = program.parent()?;

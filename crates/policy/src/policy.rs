@@ -1,8 +1,9 @@
-//! The policies that a user may ask for, and their spelling.
+//! The available policies and their spelling.
 //!
-//! A policy is a list of parts separated by commas, each setting one thing: `arenas=1,trim=adaptive`. `lean` and `off` are whole
-//! policies; parts after them change them: `lean,trim=off`. Each part is a row of the table at the end of this file: how it is
-//! spelled, how it reaches the server, and how a process proves that it is live.
+//! A policy is a list of comma-separated parts, each with one setting: `arenas=1,trim=adaptive`. `lean` and
+//! `off` are complete policies; parts after them modify them: `lean,trim=off`. Each part is a row of the
+//! table at the end of this file: its spelling, the way it reaches the server, and the proof that it is live
+//! in a process.
 
 use crate::environment::{self, Draft};
 use crate::program::Program;
@@ -15,9 +16,9 @@ use unbloat_contract::{Compact, Library, Part, Trim, Variable};
 /// The allocator that serves `malloc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocator {
-    /// Whatever the process has anyway.
+    /// The process's default.
     Own,
-    /// The jemalloc that `unbloat` carries.
+    /// The jemalloc bundled with `unbloat`.
     Jemalloc,
     /// A library of the system.
     System(PathBuf),
@@ -28,9 +29,9 @@ pub enum Allocator {
 pub struct Policy {
     /// The allocator that serves `malloc`.
     pub allocator: Allocator,
-    /// At most so many arenas in glibc.
+    /// Maximum number of arenas in glibc.
     pub arenas: Option<u16>,
-    /// The collections that are followed by a trim.
+    /// The collections after which to trim.
     pub trim: Trim,
     /// The moments at which Ruby's heap is compacted.
     pub compact: Compact,
@@ -38,24 +39,24 @@ pub struct Policy {
     pub warmup: bool,
 }
 
-/// Reason for which a policy was not understood.
+/// The reason why a policy could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No part has this name.
     #[error("no policy is called '{0}'. There are: {known}; several are joined by commas", known = known())]
     Unknown(String),
-    /// A part with a value that it does not take.
+    /// A part has an invalid value.
     #[error("the policy '{part}' needs {wanted} after the equals sign")]
     Value {
         /// The part.
         part: String,
-        /// The values that it takes.
+        /// The valid values.
         wanted: &'static str,
     },
 }
 
 impl Policy {
-    /// Nothing: the control.
+    /// No policy: the control.
     pub const OFF: Policy = Policy {
         allocator: Allocator::Own,
         arenas: None,
@@ -64,23 +65,24 @@ impl Policy {
         warmup: false,
     };
 
-    /// The best combination by measurement (docs/method/lean.md).
+    /// The best combination according to measurements (docs/method/lean.md).
     pub const LEAN: Policy = Policy { trim: Trim::Adaptive, allocator: Allocator::Jemalloc, ..Policy::OFF };
 
-    /// True if the policy has work for the runtime inside the process.
+    /// Returns whether the policy requires the runtime to do something in the process.
     #[must_use]
     pub fn needs_runtime(&self) -> bool {
         let by_runtime = |row: &&Row| matches!(row.carrier, Carrier::Runtime { .. });
         rows().filter(by_runtime).any(|row| (row.value)(self).is_some())
     }
 
-    /// True if the runtime is loaded: for its own work, or to keep the policy's allocator from programs that are no Ruby.
+    /// Returns whether the runtime is loaded: for its own work, or to keep the policy's allocator out of
+    /// programs other than Ruby.
     #[must_use]
     pub fn loads_runtime(&self) -> bool {
         self.needs_runtime() || self.allocator != Allocator::Own
     }
 
-    /// The libraries that the policy loads.
+    /// Returns the libraries that the policy loads.
     #[must_use]
     pub fn libraries(&self) -> Vec<Library> {
         let wanted = |library: &Library| match library {
@@ -90,7 +92,7 @@ impl Policy {
         Library::ALL.into_iter().filter(wanted).collect()
     }
 
-    /// The parts of the policy that can work in a program.
+    /// Returns the parts of the policy that can work in a program.
     #[must_use]
     pub fn within(mut self, program: &Program) -> Self {
         if !program.allows_preload() {
@@ -102,7 +104,8 @@ impl Policy {
         self
     }
 
-    /// The path of an `allocator=system:PATH` where there is no file. A bare name is for the dynamic linker to find.
+    /// Returns the path of an `allocator=system:PATH` if no such file exists. A bare name is left for the
+    /// dynamic linker to find.
     #[must_use]
     pub fn missing_allocator(&self) -> Option<&PathBuf> {
         let Allocator::System(path) = &self.allocator else { return None };
@@ -156,7 +159,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Everything that `--policy` takes, separated by commas.
+/// Lists all values of `--policy`, separated by commas.
 #[must_use]
 pub fn known() -> String {
     let spelled = rows().flat_map(|row| match row.spelled {
@@ -169,31 +172,31 @@ pub fn known() -> String {
 /// A part of a policy.
 pub(crate) struct Row {
     pub(crate) part: Part,
-    /// The values that messages list; none for a part that is a bare word.
+    /// The values listed in messages; none for a part that is a bare word.
     spelled: &'static [&'static str],
-    /// The values, as a message about a wrong one asks for them.
+    /// The values as requested by a message about a wrong one.
     wanted: &'static str,
-    /// Takes the value over into a policy; `None` when it is none.
+    /// Applies a value to a policy; `None` if it is invalid.
     set: fn(&mut Policy, &str) -> Option<()>,
-    /// The value in a policy; `None` where it is as in `off`, empty for a bare word.
+    /// The value in a policy; `None` if it is as in `off`, empty for a bare word.
     value: fn(&Policy) -> Option<String>,
-    /// True if the part is written behind `lean` and not in its place.
+    /// The part is written after `lean` rather than in its place.
     beside_lean: bool,
     /// The way in which it reaches the server.
     pub(crate) carrier: Carrier,
-    /// The claim that holds in a process in which it is live.
+    /// The claim that holds in a process where it is live.
     pub(crate) claim: fn(&Policy) -> Option<Claim>,
 }
 
 /// The way in which a part of a policy reaches the server.
 pub(crate) enum Carrier {
-    /// The runtime reads a variable; `None` where its default is what is wanted.
+    /// The runtime reads a variable; `None` if its default is wanted.
     Runtime { variable: Variable, value: fn(&Policy) -> Option<&'static str> },
     /// Variables of the dynamic linker or of glibc.
     Environment(fn(&mut Draft<'_>)),
 }
 
-/// All parts, in the order in which a policy is written.
+/// Iterates over all parts, in the order of a spelled-out policy.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     Part::ALL.iter().map(|&part| row(part))
 }
@@ -254,7 +257,7 @@ const TRIM: Row = Row {
     },
     value: |policy| (policy.trim != Trim::Off).then(|| policy.trim.word().to_owned()),
     beside_lean: false,
-    // Told in any case: left alone, the runtime trims.
+    // Always set, because the runtime trims by default.
     carrier: Carrier::Runtime { variable: Variable::Trim, value: |policy| Some(policy.trim.word()) },
     claim: proof::of_runtime,
 };

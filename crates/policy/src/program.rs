@@ -1,7 +1,7 @@
-//! The program behind a command, and the limits that it sets to a policy.
+//! The program behind a command, and the limits it imposes on a policy.
 //!
-//! Scripts are followed to their interpreters (`#!/usr/bin/env ruby` as well), up to the program that the kernel will
-//! load. The result is a hint for the user, never a reason not to start.
+//! Scripts are followed to their interpreters (including `#!/usr/bin/env ruby`), up to the program that the
+//! kernel will load. The result is a hint for the user, never a reason not to start.
 
 use crate::note::Note;
 use crate::own_jemalloc;
@@ -12,10 +12,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use unbloat_process::elf::Elf;
 
-/// Number of `#!` lines that are followed; the kernel stops at about as many.
+/// Maximum number of `#!` lines followed; the kernel stops at about as many.
 const MAX_INTERPRETERS: usize = 5;
 
-/// Directories of commands without `PATH`, as execvp(3) does (`confstr(_CS_PATH)` of glibc).
+/// Search path for commands without `PATH`, as in execvp(3) (`confstr(_CS_PATH)` of glibc).
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Bytes of a file that the kernel reads for its `#!` line (`BINPRM_BUF_SIZE`).
@@ -24,24 +24,24 @@ const SHEBANG_BYTES: u64 = 256;
 /// The program behind a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The file that the kernel loads in the end: the command itself or its interpreter.
+    /// The file that the kernel finally loads: the command itself or its interpreter.
     pub path: PathBuf,
-    /// Properties of it that limit a policy.
+    /// Its properties that limit a policy.
     pub limits: Vec<Limit>,
 }
 
-/// Something about a program that limits what a policy can do.
+/// A property of a program that limits a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// It gains privileges by its mode, so the dynamic linker ignores `LD_PRELOAD` for it.
+    /// It gains privileges through its mode, so the dynamic linker ignores `LD_PRELOAD` for it.
     SetUid,
-    /// It gains privileges by its file capabilities (`setcap`), with the same effect.
+    /// It gains privileges through its file capabilities (`setcap`), with the same effect.
     Capabilities,
     /// It has no dynamic linker that could preload anything.
     Static,
     /// It runs on musl, for which the libraries are not built.
     Musl,
-    /// It, or its libruby, is linked with a jemalloc of its own.
+    /// It, or its libruby, is linked with its own jemalloc.
     OwnJemalloc,
 }
 
@@ -50,7 +50,7 @@ const WITHOUT_ENVIRONMENT: &str = "so the dynamic linker ignores LD_PRELOAD and 
      preloaded, and arenas=N has no effect";
 
 impl Limit {
-    /// True if a library of ours can be preloaded all the same.
+    /// Returns whether our libraries can still be preloaded.
     #[must_use]
     pub fn allows_preload(self) -> bool {
         self == Limit::OwnJemalloc
@@ -78,7 +78,7 @@ impl Limit {
 
 /// Finds the file of a command as a shell would: by its path, or along `PATH`.
 ///
-/// A file that is there but not executable is returned all the same: starting it gives the right error.
+/// An existing file that is not executable is returned as well, because starting it gives the right error.
 #[must_use]
 pub fn find(command: &str, path: &str) -> Option<PathBuf> {
     if command.contains('/') {
@@ -93,7 +93,7 @@ pub fn find(command: &str, path: &str) -> Option<PathBuf> {
 }
 
 impl Program {
-    /// Looks at the program behind a command. What cannot be read is taken to be ordinary.
+    /// Examines the program behind a command. Anything unreadable is assumed to be ordinary.
     #[must_use]
     pub fn examine(command: &Path, path: &str) -> Self {
         let program = interpreter_of(command, path);
@@ -101,7 +101,7 @@ impl Program {
         if fs::metadata(&program).is_ok_and(|meta| meta.mode() & 0o6000 != 0) {
             limits.push(Limit::SetUid);
         }
-        // Root gains nothing by them (`cap_bprm_creds_from_file`, security/commoncap.c of Linux).
+        // They have no effect for root (`cap_bprm_creds_from_file`, security/commoncap.c of Linux).
         if !nix::unistd::getuid().is_root() && has_capabilities(&program) {
             limits.push(Limit::Capabilities);
         }
@@ -111,25 +111,25 @@ impl Program {
         Self { path: program, limits }
     }
 
-    /// The limits, to be told.
+    /// Returns the limits as notes.
     pub fn notes(&self) -> impl Iterator<Item = Note> {
         self.limits.iter().map(|&limit| Note::Limited { program: self.path.clone(), limit })
     }
 
-    /// True if libraries of ours can be preloaded into it.
+    /// Returns whether our libraries can be preloaded into it.
     #[must_use]
     pub fn allows_preload(&self) -> bool {
         self.limits.iter().all(|limit| limit.allows_preload())
     }
 
-    /// True if libraries of ours can be loaded into it at all, as a Ruby extension too.
+    /// Returns whether our libraries can be loaded into it at all, even as a Ruby extension.
     #[must_use]
     pub fn allows_loading(&self) -> bool {
         !self.limits.contains(&Limit::Musl)
     }
 }
 
-/// Follows `#!` lines to the program that is loaded in the end.
+/// Follows `#!` lines to the program that is finally loaded.
 fn interpreter_of(command: &Path, path: &str) -> PathBuf {
     let mut program = command.to_owned();
     for _ in 0..MAX_INTERPRETERS {
@@ -146,7 +146,7 @@ fn shebang(file: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(line).trim().to_owned())
 }
 
-/// The interpreter of a `#!` line; with `env`, the command that it will look for.
+/// Returns the interpreter of a `#!` line; with `env`, the command that it will look for.
 fn resolve_shebang(line: &str, path: &str) -> Option<PathBuf> {
     let mut words = line.split_whitespace();
     let interpreter = words.next()?;
@@ -160,7 +160,7 @@ fn resolve_shebang(line: &str, path: &str) -> Option<PathBuf> {
 /// The attribute that holds a file's capabilities (capabilities(7)).
 const CAPABILITIES: &str = "security.capability";
 
-/// Room for the attribute: `struct vfs_ns_cap_data` has 24 bytes.
+/// Maximum size of the attribute: `struct vfs_ns_cap_data` has 24 bytes.
 const CAPABILITIES_ROOM: usize = 64;
 
 fn has_capabilities(program: &Path) -> bool {

@@ -1,7 +1,8 @@
-//! Proof that a policy is live in a process: by what the process shows, not by its word.
+//! Proof that a policy is live in a process, from the visible state of the process rather than from its
+//! configuration.
 //!
-//! A policy, or a variant of an experiment, amounts to [`Claim`]s. [`Evidence`] is what a process shows of itself; checking a
-//! claim against it gives a [`Proof`] or a [`Problem`].
+//! A policy, or a variant of an experiment, amounts to [`Claim`]s. [`Evidence`] is the visible state of a
+//! process; checking a claim against it gives a [`Proof`] or a [`Problem`].
 
 use crate::policy::{Allocator, Policy, rows};
 use std::collections::BTreeMap;
@@ -14,13 +15,13 @@ use unbloat_contract::Library;
 pub struct Evidence {
     /// The files from which it has code mapped.
     pub mapped: Vec<PathBuf>,
-    /// The allocator that serves malloc; `None` when it is unknown.
+    /// The allocator that serves malloc; `None` if unknown.
     pub malloc: Option<Malloc>,
-    /// The policy that its status page names; `None` without a page.
+    /// The policy named by its status page; `None` without a page.
     pub runtime_policy: Option<String>,
-    /// The variables that it was started with; `None` when they cannot be read or a title was written over them.
+    /// Its initial environment; `None` if it is unreadable or overwritten by a title.
     pub environment: Option<BTreeMap<String, String>>,
-    /// The variables in its memory now, as far as they can be found.
+    /// Its current environment in memory, as far as it can be found.
     pub environment_in_memory: Option<BTreeMap<String, String>>,
 }
 
@@ -29,9 +30,9 @@ pub struct Evidence {
 pub struct Malloc {
     /// The allocator's name: `glibc`, `jemalloc`, …
     pub allocator: &'static str,
-    /// The proof, in words that name the file.
+    /// The evidence in words, with the name of the file.
     pub evidence: String,
-    /// glibc's `arena_max`, 0 when it was not set; `None` when another serves or it cannot be read.
+    /// glibc's `arena_max`, 0 if unset; `None` if another allocator serves or it cannot be read.
     pub arena_max: Option<u64>,
 }
 
@@ -41,10 +42,10 @@ impl Malloc {
     }
 }
 
-/// Something that must be true of a process.
+/// A property that a process must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// Started with this variable.
+    /// This variable is in its initial environment.
     Environment {
         /// Its name.
         name: String,
@@ -55,17 +56,17 @@ pub enum Claim {
     Mapped {
         /// The name or path.
         file: String,
-        /// The Debian package that has it.
+        /// The Debian package that contains it.
         package: Option<String>,
     },
     /// The runtime is loaded.
     Runtime,
-    /// The library that was asked for by this name or path serves malloc.
+    /// The library with this name or path serves malloc.
     Serves {
         /// The name or path.
         library: PathBuf,
     },
-    /// The allocator of this name serves malloc.
+    /// The allocator with this name serves malloc.
     Allocator(String),
     /// glibc's limit of arenas is this.
     ArenaMax(u64),
@@ -74,7 +75,8 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// True if the claim holds from the start of a process on. A forked worker has its status page only some time later.
+    /// Returns whether the claim holds from the start of a process. A forked worker gets its status page only
+    /// later.
     #[must_use]
     pub fn holds_at_once(&self) -> bool {
         !matches!(self, Claim::RuntimePolicy(_))
@@ -88,11 +90,12 @@ pub enum Proof {
     StartedWith(String, String),
     /// The variable is in the environment that the process has in memory.
     InMemory(String, String),
-    /// The variable can be read nowhere: the process has written its title over it. Proves nothing.
+    /// The variable is not readable anywhere, because the process has overwritten its environment with its
+    /// title. Proves nothing.
     Unreadable(String),
     /// The file is mapped.
     Mapped(PathBuf),
-    /// The allocator serves malloc, in words that name its file.
+    /// The allocator serves malloc; the text names its file.
     Serves(String),
     /// glibc has this limit of arenas.
     ArenaMax(u64),
@@ -100,10 +103,10 @@ pub enum Proof {
     RuntimePolicy(String),
 }
 
-/// Reason for which a claim is not proved.
+/// The reason why a claim is not proved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The variable is not there.
+    /// The variable is missing.
     #[error("started without {0}")]
     NotSet(String),
     /// The variable has another value.
@@ -131,7 +134,7 @@ pub enum Problem {
     NotMapped {
         /// The name or path.
         file: String,
-        /// The Debian package that has it.
+        /// The Debian package that contains it.
         package: Option<String>,
     },
     /// The runtime is not loaded.
@@ -140,12 +143,12 @@ pub enum Problem {
     /// The allocator's library is not mapped.
     #[error("{0} is not mapped: malloc is served by another")]
     AllocatorNotMapped(String),
-    /// The allocator's library is mapped in vain.
+    /// The allocator's library is mapped but does not serve.
     #[error("{library} is mapped and does not serve malloc: {evidence}")]
     AllocatorIdle {
         /// The library.
         library: String,
-        /// The proof of who serves, naming the file.
+        /// The evidence for the allocator that serves, with the name of the file.
         evidence: String,
     },
     /// Another allocator serves.
@@ -155,15 +158,15 @@ pub enum Problem {
         found: &'static str,
         /// The one that should.
         wanted: String,
-        /// The proof.
+        /// The evidence.
         evidence: String,
     },
-    /// A limit of glibc's where another allocator serves.
+    /// A limit of arenas for glibc is claimed, but another allocator serves.
     #[error("arenas={wanted} is for glibc's malloc, and another serves: {evidence}")]
     ArenasWithoutGlibc {
         /// The limit.
         wanted: u64,
-        /// The proof of who serves.
+        /// The evidence for the allocator that serves.
         evidence: String,
     },
     /// glibc has no limit of arenas.
@@ -177,10 +180,10 @@ pub enum Problem {
         /// The value that it should have.
         wanted: u64,
     },
-    /// There is no status page to prove a policy by.
+    /// There is no status page to prove a policy.
     #[error("there is no status page, so policy {0} cannot be proved")]
     NoStatusPage(String),
-    /// The runtime works by another policy.
+    /// The runtime applies another policy.
     #[error("libunbloat.so runs policy {found:?}, not {wanted}")]
     OtherRuntimePolicy {
         /// The one that it names.
@@ -197,7 +200,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// True if nothing speaks against the claim, and nothing for it.
+    /// Returns whether the claim is neither confirmed nor contradicted.
     #[must_use]
     pub fn is_ignorance(&self) -> bool {
         matches!(self, Problem::AllocatorUnknown | Problem::ArenaMaxUnknown)
@@ -205,7 +208,7 @@ impl Problem {
 }
 
 impl Policy {
-    /// Claims that hold in a process in which the policy is live.
+    /// Returns the claims that hold in a process where the policy is live.
     #[must_use]
     pub fn claims(&self) -> Vec<Claim> {
         let mut claims: Vec<Claim> = Vec::new();
@@ -217,7 +220,7 @@ impl Policy {
         claims
     }
 
-    /// The claims of the policy that a process disproves. Empty: all is live, as far as it shows.
+    /// Returns the claims of the policy that a process contradicts. Empty if everything visible is live.
     #[must_use]
     pub fn problems(&self, process: &Evidence) -> Vec<Problem> {
         let checked = self.claims().into_iter().map(|claim| process.check(&claim));
@@ -225,7 +228,7 @@ impl Policy {
     }
 }
 
-/// The claim of `allocator=`.
+/// Returns the claim of `allocator=`.
 pub(crate) fn of_allocator(policy: &Policy) -> Option<Claim> {
     let library = match &policy.allocator {
         Allocator::Own => return None,
@@ -235,13 +238,13 @@ pub(crate) fn of_allocator(policy: &Policy) -> Option<Claim> {
     Some(Claim::Serves { library })
 }
 
-/// The claim of `arenas=`, which another allocator makes void.
+/// Returns the claim of `arenas=`, which another allocator makes void.
 pub(crate) fn of_arenas(policy: &Policy) -> Option<Claim> {
     let arenas = policy.arenas.filter(|_| policy.allocator == Allocator::Own)?;
     Some(Claim::ArenaMax(arenas.into()))
 }
 
-/// The claim of whatever the runtime does.
+/// Returns the claim of all parts that the runtime implements.
 pub(crate) fn of_runtime(policy: &Policy) -> Option<Claim> {
     policy.needs_runtime().then_some(Claim::Runtime)
 }
@@ -250,7 +253,7 @@ impl Evidence {
     /// Checks a claim.
     ///
     /// # Errors
-    /// [`Problem`]: the claim is not true, or nothing shows that it is.
+    /// [`Problem`]: the claim is false, or nothing confirms it.
     pub fn check(&self, claim: &Claim) -> Result<Proof, Problem> {
         match claim {
             Claim::Environment { name, value } => self.check_variable(name, value),
@@ -287,7 +290,7 @@ impl Evidence {
         self.malloc.as_ref().ok_or(Problem::AllocatorUnknown)
     }
 
-    /// The mapped file of this path, or of this name with or without a version behind.
+    /// Returns the mapped file with this path, or with this name, with or without a version suffix.
     fn mapped_as(&self, wanted: &str) -> Option<&PathBuf> {
         self.mapped.iter().find(|file| match wanted.contains('/') {
             true => file.as_path() == Path::new(wanted),
@@ -304,7 +307,7 @@ impl Evidence {
                 None => Err(Problem::NotSet(name)),
             };
         }
-        // The process has copied its variables before it wrote its title over them.
+        // The process copied its variables before it overwrote them with its title.
         match self.environment_in_memory.as_ref().and_then(|variables| variables.get(&name).cloned()) {
             Some(found) if found == wanted => Ok(Proof::InMemory(name, wanted)),
             Some(found) => Err(Problem::OtherValueInMemory { name, found, wanted }),
@@ -314,7 +317,7 @@ impl Evidence {
 
     fn check_server(&self, library: &Path) -> Result<Proof, Problem> {
         let asked = library.display().to_string();
-        // A bare name is searched by the dynamic linker, and either may be a link to the file that is mapped.
+        // A bare name is searched for by the dynamic linker, and either may be a link to the mapped file.
         let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
         let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let Some(mapped) = self.mapped_as(&name) else {
@@ -342,7 +345,7 @@ impl Evidence {
     }
 }
 
-/// Ends of sentences that [`unproved`] recognizes in what [`Proof`] has written.
+/// Suffix of sentences written by [`Proof`] that [`unproved`] recognizes.
 const UNREADABLE: &str = " cannot be read back: its title is written over its environment";
 const ARENA_MAX: &str = "glibc's arena_max is ";
 
@@ -362,7 +365,8 @@ impl fmt::Display for Proof {
     }
 }
 
-/// Those of the proofs, as a recording keeps them, that prove nothing. glibc's limit of arenas shows in its own memory.
+/// Returns those proofs, in their recorded form, that prove nothing. glibc's limit of arenas is excluded,
+/// since it shows in its own memory.
 pub fn unproved(proofs: &[String]) -> impl Iterator<Item = &String> {
     let has_limit = proofs.iter().any(|proof| proof.starts_with(ARENA_MAX));
     let name = |proof: &str| proof.strip_suffix(UNREADABLE).map(str::to_owned);

@@ -1,9 +1,9 @@
 //! The memory of a process's control group.
 //!
-//! Version 2: `memory.current`, `memory.peak` (since Linux 5.19) below the path after `0::` in `/proc/PID/cgroup`.
-//! Version 1: `memory.usage_in_bytes`, `memory.max_usage_in_bytes` of the `memory` controller
-//! (`Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst`). The kernel counts page cache and its own memory
-//! too, so that the figure is larger than the processes' PSS.
+//! Version 2: `memory.current`, `memory.peak` (since Linux 5.19) below the path after `0::` in
+//! `/proc/PID/cgroup`. Version 1: `memory.usage_in_bytes`, `memory.max_usage_in_bytes` of the `memory`
+//! controller (`Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst`). The kernel also counts
+//! page cache and its own memory, so the figure is larger than the processes' PSS.
 
 use crate::Pid;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 /// A control group whose memory can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Its name, as `/proc/PID/cgroup` has it.
+    /// Its name, as in `/proc/PID/cgroup`.
     pub name: String,
     current: PathBuf,
     peak: PathBuf,
+    limit: PathBuf,
 }
 
 impl Cgroup {
-    /// The group of a process, if it has one with memory accounting.
+    /// Returns the group of a process, if it has one with memory accounting.
     #[must_use]
     pub fn of(pid: Pid) -> Option<Self> {
         let text = std::fs::read_to_string(pid.proc("cgroup")).ok()?;
@@ -29,10 +30,11 @@ impl Cgroup {
         let mut candidates = text.lines().filter_map(|line| {
             let (_, rest) = line.split_once(':')?;
             let (controllers, name) = rest.split_once(':')?;
-            let (directory, current, peak) = if controllers.is_empty() {
-                (mounted.to_owned(), "memory.current", "memory.peak")
+            let (directory, [current, peak, limit]) = if controllers.is_empty() {
+                (mounted.to_owned(), ["memory.current", "memory.peak", "memory.max"])
             } else if controllers.split(',').any(|c| c == "memory") {
-                (mounted.join("memory"), "memory.usage_in_bytes", "memory.max_usage_in_bytes")
+                let files = ["memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes"];
+                (mounted.join("memory"), files)
             } else {
                 return None;
             };
@@ -41,22 +43,30 @@ impl Cgroup {
                 name: name.to_owned(),
                 current: directory.join(current),
                 peak: directory.join(peak),
+                limit: directory.join(limit),
             };
             group.current_bytes().is_some().then_some(group)
         });
         candidates.next_back()
     }
 
-    /// Bytes charged to the group now.
+    /// Returns the bytes currently charged to the group.
     #[must_use]
     pub fn current_bytes(&self) -> Option<u64> {
         number(&self.current)
     }
 
-    /// The most that was ever charged to it.
+    /// Returns the most that was ever charged to it.
     #[must_use]
     pub fn peak_bytes(&self) -> Option<u64> {
         number(&self.peak)
+    }
+
+    /// The most that may be charged to it; `None` without a limit of its own (`max`, and in version 1 a number as large as the
+    /// address space).
+    #[must_use]
+    pub fn limit_bytes(&self) -> Option<u64> {
+        number(&self.limit).filter(|&limit| limit < 1 << 60)
     }
 }
 
@@ -83,6 +93,10 @@ mod tests {
         lay(root.path(), &[("app/memory.current", "4096\n"), ("app/memory.peak", "8192\n")]);
         let group = Cgroup::find("0::/app\n", root.path()).unwrap();
         assert_eq!((group.current_bytes(), group.peak_bytes()), (Some(4096), Some(8192)));
+        lay(root.path(), &[("app/memory.max", "max\n")]);
+        assert_eq!(group.limit_bytes(), None);
+        lay(root.path(), &[("app/memory.max", "16384\n")]);
+        assert_eq!(group.limit_bytes(), Some(16384));
 
         lay(root.path(), &[("memory/old/memory.usage_in_bytes", "12288\n")]);
         let text = "5:devices:/\n4:cpu,memory:/old\n0::/\n";

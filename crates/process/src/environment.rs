@@ -1,34 +1,36 @@
-//! The environment of a process: as it was started, and as it is now.
+//! The environment of a process, at its start and now.
 //!
-//! `/proc/PID/environ` shows what was passed to `execve`; what the program itself changed later does not show. A program that
-//! writes a title (Puma, Sidekiq: `Process.setproctitle`) writes it over that very memory, after it has copied the variables
-//! elsewhere (CRuby: `compat_init_setproctitle`, missing/setproctitle.c). Where they are then, libc's `environ` tells.
+//! `/proc/PID/environ` shows the variables passed to `execve`, without later changes by the program. A
+//! program that writes a title (Puma, Sidekiq: `Process.setproctitle`) overwrites that very memory after
+//! copying the variables elsewhere (CRuby: `compat_init_setproctitle`, missing/setproctitle.c). libc's
+//! `environ` points to the copy.
 
 use crate::elf::first_mappings;
 use crate::{
-    Error, Image, LiveMemory, Maps, Memory, PAGE_SIZE, Pid, Pinned, ResidentOnly, Result, Stopping, look,
+    Error, Image, LiveMemory, Maps, Memory, Pid, Pinned, ResidentOnly, Result, Stopping, look, page_size,
 };
 use std::collections::BTreeMap;
 
-/// More variables are not believed.
+/// Upper bound on the number of variables, as a sanity check.
 const MAX_VARIABLES: u64 = 100_000;
-/// The longest variable that `execve` takes (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
-const MAX_VARIABLE_BYTES: u64 = 32 * PAGE_SIZE;
+/// The longest variable that `execve` takes, in pages (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
+const MAX_VARIABLE_PAGES: u64 = 32;
 
-/// Variables and values as the process was started with them. Bytes that are not UTF-8 are replaced.
+/// Returns the variables and values with which the process was started. Bytes that are not UTF-8 are
+/// replaced.
 ///
 /// # Errors
-/// The process is gone, or may not be looked at.
+/// The process is gone, or access to it is denied.
 pub fn environment(pid: Pid) -> Result<BTreeMap<String, String>> {
     let bytes = std::fs::read(pid.proc("environ")).map_err(|e| Error::from_io(pid, "the environment", e))?;
     Ok(bytes.split(|&b| b == 0).filter_map(variable).collect())
 }
 
-/// Variables and values as `getenv` finds them now, read from memory by a confined child. `None` where `environ` cannot be
-/// found or what it leads to is not resident.
+/// Returns the variables and values that `getenv` would find now, read from memory by a confined child.
+/// `None` if `environ` cannot be found or its target is not resident.
 ///
 /// # Errors
-/// The process is gone, may not be looked at, or the look did not come to an end within its limits.
+/// The process is gone, access to it is denied, or the child did not finish within its limits.
 pub fn in_memory(pid: Pid) -> Result<Option<BTreeMap<String, String>>> {
     look(pid, Stopping::Never, in_pinned_memory)
 }
@@ -37,7 +39,8 @@ fn in_pinned_memory(pinned: &Pinned) -> Result<Option<BTreeMap<String, String>>>
     let pid = pinned.pid();
     let maps = Maps::of(pid)?;
     let memory = LiveMemory::of_pinned(pinned)?;
-    // A program that refers to `environ` itself has it in its own data (a copy relocation) and lies lower than libc.
+    // A program that refers to `environ` itself has it in its own data (a copy relocation) and is mapped
+    // below libc.
     let mut images = first_mappings(&maps).filter_map(|mapping| Image::of_mapping(pid, mapping).ok());
     let environ = images.find_map(|image| image.symbol("environ"));
     Ok(environ.and_then(|environ| variables(&ResidentOnly::new(&memory), environ)))
@@ -55,13 +58,13 @@ fn variables(memory: &dyn Memory, environ: u64) -> Option<BTreeMap<String, Strin
     None
 }
 
-/// The bytes up to the next zero.
+/// Returns the bytes up to the next zero.
 fn text(memory: &dyn Memory, address: u64) -> Option<Vec<u8>> {
     let mut text = Vec::new();
-    while (text.len() as u64) < MAX_VARIABLE_BYTES {
+    while (text.len() as u64) < MAX_VARIABLE_PAGES * page_size() {
         let at = address.checked_add(text.len() as u64)?;
-        // Not beyond the page: the next one may not be there.
-        let mut piece = vec![0; (PAGE_SIZE - at % PAGE_SIZE).min(256) as usize];
+        // Stops at the end of the page, since the next one may be absent.
+        let mut piece = vec![0; (page_size() - at % page_size()).min(256) as usize];
         memory.read(at, &mut piece).ok()?;
         match piece.iter().position(|&byte| byte == 0) {
             Some(end) => {

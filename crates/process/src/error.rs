@@ -1,4 +1,4 @@
-//! The errors of looking at another process. Each message names the thing, the cause and the next step.
+//! Errors of access to another process. Each message names the thing, the cause and the next step.
 
 use crate::Pid;
 use crate::sandbox::GaveUp;
@@ -10,16 +10,16 @@ use std::path::PathBuf;
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a process could not be looked at.
+/// The reason why a process could not be accessed.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
-    /// There is no such process, or it has ended meanwhile.
+    /// There is no such process, or it has ended.
     #[error("process {pid} does not exist (any more). Look for its number with `ps` or use --name")]
     Gone {
-        /// The process that was asked for.
+        /// The requested process.
         pid: Pid,
     },
-    /// The kernel does not let us look.
+    /// The kernel denies access.
     #[error(
         "cannot read {what} of {pid}: operation not permitted. Run as the same user with CAP_SYS_PTRACE, or as root; \
          in a container add --cap-add SYS_PTRACE"
@@ -27,27 +27,29 @@ pub enum Error {
     NotPermitted {
         /// The process.
         pid: Pid,
-        /// The thing that was to be read.
+        /// The thing to be read.
         #[serde(with = "crate::sandbox::names")]
         what: Name,
     },
     /// A range of memory could not be read: it is not mapped (any more), or the process has ended.
-    #[error("cannot read {len} bytes of memory at {address:#x} of {pid}: not mapped there")]
+    #[error(
+        "cannot read {len} bytes of memory at {address:#x} of {pid}: not mapped there (any more). Look again"
+    )]
     Unreadable {
         /// The process.
         pid: Pid,
-        /// The address at which the reading started.
+        /// The address where the read started.
         address: u64,
-        /// The number of bytes that were asked for.
+        /// The number of bytes requested.
         len: usize,
     },
-    /// The page is not resident, and reading it would make it so.
+    /// The page is not resident, and reading would make it so.
     #[error("the page at {address:#x} is not resident and was left alone")]
     Absent {
-        /// The address at which the reading started.
+        /// The address where the read started.
         address: u64,
     },
-    /// A file of `/proc` did not look as documented.
+    /// A file in `/proc` deviates from its documented format.
     #[error("{what} of {pid} has an unexpected form: {line:?}. Please report this with the kernel version")]
     Malformed {
         /// The process.
@@ -58,8 +60,8 @@ pub enum Error {
         /// The line that was not understood.
         line: String,
     },
-    /// The status page of a process is of another version of the layout.
-    #[error("cannot read the status page {path} of {pid}: {reason}", path = unbloat_untrusted::Untrusted::from(path.as_path()))]
+    /// The process's status page has another version of the layout.
+    #[error("cannot read the status page {path} of {pid}: {reason}. Look with the version of Unbloat that the process was started with", path = unbloat_untrusted::Untrusted::from(path.as_path()))]
     StatusPage {
         /// The process.
         pid: Pid,
@@ -69,8 +71,10 @@ pub enum Error {
         /// The fault.
         reason: String,
     },
-    /// A list of `/proc` is longer than it can be for any real program.
-    #[error("{pid} has more {what} than any program needs, so it was left alone")]
+    /// A list in `/proc` is longer than any real program could make it.
+    #[error(
+        "{pid} has more {what} than any program needs, so it was left alone. Please report what program it is"
+    )]
     TooMany {
         /// The process.
         pid: Pid,
@@ -78,14 +82,15 @@ pub enum Error {
         #[serde(with = "crate::sandbox::names")]
         what: Name,
     },
-    /// The process has become another program while it was looked at.
-    #[error("process {pid} became another program (exec) while it was looked at. Look again")]
+    /// The process became another program while it was being read.
+    #[error("process {pid} became another program (exec) during the inspection. Try again")]
     Replaced {
         /// The process.
         pid: Pid,
     },
-    /// The look did not come to an end within its limits. Made by the parent of a look, never by its child.
-    #[error("cannot look at {pid}: {reason}")]
+    /// The confined child did not finish within its limits. Created by the child's parent, never by the child
+    /// itself.
+    #[error("cannot inspect {pid}: {reason}")]
     GaveUp {
         /// The process.
         pid: Pid,
@@ -93,15 +98,15 @@ pub enum Error {
         #[serde(skip, default = "GaveUp::unknown")]
         reason: GaveUp,
     },
-    /// A mapped file could not be looked at.
+    /// A mapped file could not be used.
     #[error(transparent)]
     Image(crate::elf::ImageError),
-    /// Anything else the kernel said.
+    /// Any other error reported by the kernel.
     #[error("cannot read {what} of {pid}: {source}")]
     Io {
         /// The process.
         pid: Pid,
-        /// The thing that was to be read.
+        /// The thing to be read.
         #[serde(with = "crate::sandbox::names")]
         what: Name,
         /// The kernel's reason.
@@ -129,7 +134,7 @@ impl Error {
         }
     }
 
-    /// Sorts an error of the kernel into what it means for a process.
+    /// Maps an error of the kernel to its meaning for a process.
     #[must_use]
     pub fn from_io(pid: Pid, what: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
@@ -139,7 +144,7 @@ impl Error {
         }
     }
 
-    /// A file of `/proc` that is not as documented, and what was in it.
+    /// Creates the error for a file in `/proc` that deviates from its documented format, with its text.
     pub(crate) fn malformed(pid: Pid, what: &'static str, text: &[u8]) -> Self {
         Error::Malformed { pid, what, line: String::from_utf8_lossy(text).trim_end().to_owned() }
     }

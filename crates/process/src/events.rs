@@ -1,8 +1,9 @@
 //! Receives every fork, exec and exit of the machine from the kernel's process events connector (netlink).
 //!
-//! Layouts: `include/uapi/linux/cn_proc.h`, `connector.h`, `netlink.h`. It needs CAP_NET_ADMIN in the first user and
-//! PID namespace; without it the kernel does not answer, [`Connector::open`] fails, and a follower has to look around
-//! by itself. Times are `CLOCK_MONOTONIC` nanoseconds (`ktime_get_ns` in `drivers/connector/cn_proc.c`).
+//! Layouts: `include/uapi/linux/cn_proc.h`, `connector.h`, `netlink.h`. It needs CAP_NET_ADMIN in the first
+//! user and PID namespace; without it the kernel does not answer, [`Connector::open`] fails, and the caller
+//! has to scan for changes itself. Times are `CLOCK_MONOTONIC` nanoseconds (`ktime_get_ns` in
+//! `drivers/connector/cn_proc.c`).
 
 #![allow(unsafe_code)] // a netlink protocol that no crate wraps
 
@@ -19,13 +20,13 @@ use std::time::Duration;
 /// Something that happened to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A process (not a thread) was made.
+    /// A process (not a thread) was created.
     Fork {
-        /// By whom.
+        /// Its parent.
         parent: Pid,
-        /// The new one.
+        /// The new process.
         child: Pid,
-        /// When.
+        /// Time of the event.
         at_ns: i64,
     },
     /// A process became another program.
@@ -33,32 +34,33 @@ pub enum Event {
         /// The process.
         pid: Pid,
     },
-    /// A process began a session, which its children inherit (setsid(2)).
+    /// A process started a session, which its children inherit (setsid(2)).
     Session {
         /// The process.
         pid: Pid,
     },
-    /// The first thread of a process ended. Mostly the process ended with it, but others may go on.
+    /// The first thread of a process ended. Usually the process ended with it, but other threads may
+    /// continue.
     ///
-    /// The kernel sends it after the thread's parent could see the end (`do_exit` in `kernel/exit.c`: `exit_notify`,
-    /// then `proc_exit_connector`): it may come after wait(2) has returned.
+    /// The kernel sends this event after the thread's parent could see the end (`do_exit` in `kernel/exit.c`:
+    /// `exit_notify`, then `proc_exit_connector`), so it may arrive after wait(2) has returned.
     Exit {
         /// The process.
         pid: Pid,
-        /// Of the thread, as wait(2) has it.
+        /// The thread's status, in the format of wait(2).
         status: i32,
-        /// When.
+        /// Time of the event.
         at_ns: i64,
     },
 }
 
 /// The result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
-    /// Events are missing because the reader was too slow: look around.
+pub struct Received {
+    /// Events are missing because the reader was too slow; a scan is needed.
     pub lost: bool,
     /// The other end of the waker was closed.
-    pub over: bool,
+    pub closed: bool,
 }
 
 /// The open connection.
@@ -76,7 +78,7 @@ const NLMSG_DONE: u16 = 3;
 /// `nlmsghdr` (16 bytes), `cn_msg` without data (20 bytes).
 const HEADER: usize = 16 + 20;
 
-/// Bytes of the socket's buffer: some 25,000 events.
+/// Size of the socket's buffer: some 25,000 events.
 const BUFFER: i32 = 4 << 20;
 
 const PROC_EVENT_NONE: u32 = 0;
@@ -85,18 +87,19 @@ const PROC_EVENT_EXEC: u32 = 2;
 const PROC_EVENT_SID: u32 = 0x80;
 const PROC_EVENT_EXIT: u32 = 0x8000_0000;
 
-/// A classic BPF program (`Documentation/networking/filter.rst`) over a message: accept an answer, an exec, a new
-/// session, and a fork or an exit whose pid and tgid are the same; drop the rest. It loads words as big-endian.
+/// A classic BPF program (`Documentation/networking/filter.rst`) over a message: accepts answers, execs, new
+/// sessions, and forks or exits whose pid and tgid are equal; drops everything else. It loads words as
+/// big-endian.
 const FILTER: [libc::sock_filter; 16] = {
     use libc::{BPF_ABS, BPF_JA, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_MISC, BPF_RET, BPF_TAX, BPF_W, BPF_X};
     const fn code(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt, jf, k }
     }
-    /// Field of `struct proc_event`.
+    /// Loads a field of `struct proc_event`.
     const fn load(at: usize) -> libc::sock_filter {
         code(BPF_LD | BPF_W | BPF_ABS, (HEADER + at) as u32, 0, 0)
     }
-    /// Jumps are counted from the next instruction.
+    /// Compares; jumps count from the next instruction.
     const fn is(what: u32, jt: u8, jf: u8) -> libc::sock_filter {
         code(BPF_JMP | BPF_JEQ | BPF_K, what.to_be(), jt, jf)
     }
@@ -122,12 +125,12 @@ const FILTER: [libc::sock_filter; 16] = {
 };
 
 impl Connector {
-    /// Asks the kernel for its process events.
+    /// Subscribes to the kernel's process events.
     ///
     /// # Errors
-    /// Not permitted, or the kernel does not have it.
+    /// Permission is denied, or the kernel lacks the feature.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: a plain system call; a non-negative result is a new descriptor that nobody else owns.
+        // SAFETY: a plain system call; a non-negative result is a new descriptor that nothing else owns.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, NETLINK_CONNECTOR);
             if fd < 0 {
@@ -145,7 +148,7 @@ impl Connector {
             if libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // Failing leaves the usual buffer.
+            // On failure the default buffer size remains.
             let buffer = BUFFER;
             let pointer = (&raw const buffer).cast();
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, pointer, 4);
@@ -156,7 +159,8 @@ impl Connector {
         Ok(connector)
     }
 
-    /// Has the kernel pass on only what [`parse`] takes, so that the threads of a busy machine do not wake us.
+    /// Makes the kernel pass on only messages that [`parse`] accepts, so that the threads of a busy machine
+    /// do not wake us.
     fn filter(&self) -> io::Result<()> {
         let mut filter = FILTER;
         let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -182,7 +186,7 @@ impl Connector {
         message.extend(0u16.to_ne_bytes()); // flags
         message.extend(PROC_CN_MCAST_LISTEN.to_ne_bytes());
         nix::sys::socket::send(self.socket.as_raw_fd(), &message, nix::sys::socket::MsgFlags::empty())?;
-        // Where it is not permitted the kernel keeps silent (older ones) or answers with an error.
+        // Without permission the kernel stays silent (older ones) or answers with an error.
         let silent = || io::Error::new(io::ErrorKind::PermissionDenied, "the kernel does not answer");
         let mut buffer = [0; 512];
         for _ in 0..16 {
@@ -199,8 +203,8 @@ impl Connector {
         Err(silent())
     }
 
-    /// Waits for events, until the other end of `waker` is closed, or as long as said, and appends all events there
-    /// are.
+    /// Waits for events until the other end of `waker` is closed or the timeout expires, and appends all
+    /// available events.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -209,7 +213,7 @@ impl Connector {
         waker: &UnixStream,
         timeout: Option<Duration>,
         events: &mut Vec<Event>,
-    ) -> io::Result<Heard> {
+    ) -> io::Result<Received> {
         let timeout = timeout.and_then(|t| PollTimeout::try_from(t).ok()).unwrap_or(PollTimeout::NONE);
         let mut ready = [
             PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
@@ -219,11 +223,11 @@ impl Connector {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
-        let over = ready.last().and_then(PollFd::any).unwrap_or(false);
-        Ok(Heard { lost: !self.take(events)?, over })
+        let closed = ready.last().and_then(PollFd::any).unwrap_or(false);
+        Ok(Received { lost: !self.take(events)?, closed })
     }
 
-    /// Appends all events there are, without waiting. `false`: some were lost.
+    /// Appends all available events without waiting. `false`: some were lost.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -251,7 +255,7 @@ impl Connector {
     }
 }
 
-/// `struct proc_event`: what (0), cpu (4), timestamp (8), then a union at 16.
+/// Parses a `struct proc_event`: what (0), cpu (4), timestamp (8), then a union at 16.
 fn parse(message: &[u8]) -> Option<Event> {
     let event = message.get(HEADER..)?;
     let pid = |at| word(event, at).map(|w| Pid(w as i32));
@@ -277,7 +281,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// An exit status of wait(2) as a shell shows it: 128 + the signal's number for a process that was killed.
+/// Converts an exit status of wait(2) to the shell's: 128 + the signal's number for a killed process.
 #[must_use]
 pub fn shell_status(status: i32) -> i64 {
     i64::from(if libc::WIFSIGNALED(status) {
@@ -305,11 +309,11 @@ mod tests {
         while !events.iter().any(is_end) {
             assert_eq!(
                 connector.wait(&waker, None, &mut events).unwrap(),
-                Heard { lost: false, over: false }
+                Received { lost: false, closed: false }
             );
         }
         drop(other_end);
-        assert!(connector.wait(&waker, None, &mut events).unwrap().over);
+        assert!(connector.wait(&waker, None, &mut events).unwrap().closed);
         let this = Pid::this();
         assert!(
             events

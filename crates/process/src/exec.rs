@@ -1,4 +1,4 @@
-//! Replaces this process by another program, with nothing of ours left in it.
+//! Replaces this process by another program, leaving nothing of ours in it.
 
 #![allow(unsafe_code)] // reading and setting a signal disposition
 
@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells whether this process was started with `SIGPIPE` ignored, as systemd starts services.
+/// This process was started with `SIGPIPE` ignored, as systemd does for services.
 static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
-/// Looks at the disposition of `SIGPIPE` before Rust's start-up, which ignores the signal whatever it was: the dynamic
-/// linker calls what stands in `.init_array` (System V ABI, chapter 5) before `main`.
+/// Reads the disposition of `SIGPIPE` before Rust's start-up, which unconditionally ignores the signal: the
+/// dynamic linker calls the functions in `.init_array` (System V ABI, chapter 5) before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
@@ -27,12 +27,12 @@ extern "C" fn look_at_sigpipe() {
     IGNORES_SIGPIPE.store(asked == 0 && inherited.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
 }
 
-/// Replaces this process by a program. Returns only when that fails, with the kernel's reason.
+/// Replaces this process by a program. Returns only on failure, with the kernel's reason.
 ///
-/// Unlike `std::os::unix::process::CommandExt::exec`, it leaves the signal mask as it was inherited, and `SIGPIPE`, which
-/// Rust's start-up ignores, is again as it was inherited.
+/// Unlike `std::os::unix::process::CommandExt::exec`, it keeps the inherited signal mask, and restores the
+/// inherited disposition of `SIGPIPE`, which Rust's start-up ignores.
 ///
-/// A file without a format that the kernel knows is given to `/bin/sh`, as `execvp(3)` does.
+/// A file in a format unknown to the kernel is run by `/bin/sh`, as with `execvp(3)`.
 ///
 /// # Errors
 /// Always: the reason why the program was not started.

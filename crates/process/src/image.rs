@@ -1,20 +1,20 @@
-//! The ELF files that a process has mapped, and their places in its memory.
+//! The ELF files mapped by a process, and their addresses.
 //!
-//! The files are read from the *target's* point of view: through `/proc/PID/map_files` (the very file that is mapped,
-//! even when its name is gone) or `/proc/PID/root` (its mount namespace). Nothing is read from the target's memory, so
-//! no page of it becomes resident.
+//! The files are opened from the *target's* point of view: through `/proc/PID/map_files` (the very file that
+//! is mapped, even if its name is gone) or `/proc/PID/root` (its mount namespace). Nothing is read from the
+//! target's memory, so none of its pages becomes resident.
 
 use crate::elf::{Elf, ElfError, available};
 use crate::target_file::{NotOpened, open_mapped};
-use crate::{Error, Mapping, Maps, PAGE_SIZE, Pid, Result};
+use crate::{Error, Mapping, Maps, Pid, Result, page_size};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// An ELF file as a process has mapped it.
+/// An ELF file mapped by a process.
 #[derive(Debug)]
 pub struct Image {
-    /// Its name in the target's mount namespace.
+    /// Its path in the target's mount namespace.
     pub path: PathBuf,
     /// The distance between run-time and link-time addresses.
     pub bias: u64,
@@ -23,25 +23,25 @@ pub struct Image {
     file: File,
 }
 
-/// Bytes of a file that are searched at most.
+/// Maximum number of bytes of a file that are searched.
 const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// The reason why a mapped file could not be looked at.
+/// The reason why a mapped file could not be used.
 #[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum ImageError {
-    /// The file cannot be opened from here.
+    /// The file cannot be opened by this process.
     #[error("cannot open {path}: {reason}")]
     Unopened {
-        /// Its name in the target.
+        /// Its path in the target.
         #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
-        /// The kernel's reason, or that the name now means another file.
+        /// The kernel's reason, or that the path now names another file.
         reason: String,
     },
-    /// It is no ELF file that this tool reads.
+    /// It is not a supported ELF file.
     #[error("{path} is {error}")]
     Elf {
-        /// Its name in the target.
+        /// Its path in the target.
         #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
         /// The fault.
@@ -53,8 +53,8 @@ impl Image {
     /// Opens the file behind a mapping.
     ///
     /// # Errors
-    /// It is not a file, cannot be opened from here (deleted or replaced and no right to `/proc/PID/map_files`), or is
-    /// not a 64-bit little-endian ELF file.
+    /// It is not a file, cannot be opened by this process (deleted or replaced, without permission for
+    /// `/proc/PID/map_files`), or is not a 64-bit little-endian ELF file.
     pub fn of_mapping(pid: Pid, mapping: &Mapping) -> Result<Self, ImageError> {
         let path = mapping.file().map(Path::to_owned).unwrap_or_default();
         let file = open_mapped(pid, mapping).map_err(|reason: NotOpened| ImageError::Unopened {
@@ -72,32 +72,33 @@ impl Image {
         Ok(Image { path, bias, elf, file })
     }
 
-    /// Run-time address of a symbol.
+    /// Returns the run-time address of a symbol.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<u64> {
         Some(self.elf.symbol(&self.file, name)?.address.wrapping_add(self.bias))
     }
 
-    /// Run-time addresses of several symbols, in the order of `names`.
+    /// Returns the run-time addresses of several symbols, in the order of `names`.
     #[must_use]
     pub fn symbols(&self, names: &[&str]) -> Vec<Option<u64>> {
         let found = self.elf.symbols(&self.file, names);
         found.into_iter().map(|s| Some(s?.address.wrapping_add(self.bias))).collect()
     }
 
-    /// The file's contents.
+    /// Returns the file's contents.
     #[must_use]
     pub fn source(&self) -> &File {
         &self.file
     }
 
-    /// The file's bytes for a *run-time* address: what was there before relocation, as far as the file has them.
+    /// Returns the file's bytes for a *run-time* address: the contents before relocation, as far as the file
+    /// has them.
     #[must_use]
     pub fn file_bytes(&self, address: u64, len: usize) -> Option<Vec<u8>> {
         self.elf.bytes_at(&self.file, address.wrapping_sub(self.bias), len)
     }
 
-    /// Run-time addresses of the writable segments, `.bss` included.
+    /// Returns the run-time addresses of the writable segments, including `.bss`.
     pub fn writable(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let place = |a: u64| a.wrapping_add(self.bias);
         self.elf
@@ -107,13 +108,14 @@ impl Image {
             .map(move |s| place(s.addresses.start)..place(s.addresses.end))
     }
 
-    /// The file's name without its directories.
+    /// Returns the file's name without directories.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or("")
     }
 
-    /// The first place of `needle` in the file's segments that are not writable, with up to `after` bytes that follow.
+    /// Finds the first occurrence of `needle` in the file's read-only segments, with up to `after` following
+    /// bytes.
     #[must_use]
     pub fn find_bytes(&self, needle: &[u8], after: usize) -> Option<Vec<u8>> {
         const STEP: u64 = 1 << 20;
@@ -134,7 +136,7 @@ impl Image {
     }
 }
 
-/// The first mapping of each mapped file, in order of address: one candidate image a file.
+/// Returns the first mapping of each mapped file in address order, as one candidate image per file.
 pub fn first_mappings(maps: &Maps) -> impl Iterator<Item = &Mapping> {
     let mut previous: Option<(u64, &Path)> = None;
     maps.iter().filter(move |mapping| {
@@ -157,7 +159,7 @@ fn memory_find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 fn page_floor(value: u64) -> u64 {
-    value / PAGE_SIZE * PAGE_SIZE
+    value / page_size() * page_size()
 }
 
 impl From<ImageError> for Error {

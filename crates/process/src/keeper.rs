@@ -1,17 +1,18 @@
-//! Starts a command and kills everything that it has left behind when we end, in whatever way.
+//! Starts a command and kills everything it has left behind when this process ends, in whatever way.
 //!
-//! Between us and the command stands a small process of our own, the keeper. It is the command's parent and, as child
-//! subreaper (prctl(2), PR_SET_CHILD_SUBREAPER), becomes the parent of everything below that is orphaned: daemons,
-//! background jobs, whatever its session. It knows from a socket that we are alive. When we end without having told it
-//! to let go, by SIGKILL too, it kills all its descendants and follows; should it be killed itself, the kernel kills
-//! the command (PR_SET_PDEATHSIG). As the parent it also reads, before it reaps them, what its children used in their
-//! lives, and passes it on.
+//! A small process of our own, the keeper, runs between us and the command. It is the command's parent and,
+//! as child subreaper (prctl(2), PR_SET_CHILD_SUBREAPER), becomes the parent of every orphan below: daemons
+//! and background jobs, whatever their session. A socket tells it that we are alive. If we end without having
+//! told it to let go, even by SIGKILL, it kills all its descendants and exits; if it is killed itself, the
+//! kernel kills the command (PR_SET_PDEATHSIG). A crash of our own ends no service: see
+//! [`Keeper::outlives_crashes`]. As the parent it also reads the resource usage of its children before it
+//! reaps them, and passes it on.
 
-#![allow(unsafe_code)] // fork, and what a child may do between fork and exec
+#![allow(unsafe_code)] // fork, and the calls that a child may make between fork and exec
 
 use crate::stat::Stat;
 use crate::watch::ProcFs;
-use crate::{Pid, Tree, signal};
+use crate::{Pid, Tree, crash, signal};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -25,20 +26,20 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A process that has ended as a child of the keeper, read before it was reaped.
+/// A finished child of the keeper, read before it was reaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// The process.
     pub pid: Pid,
-    /// As a shell shows it.
+    /// Its exit status, as a shell shows it.
     pub status: i64,
-    /// CPU of the process itself in user mode, in clock ticks.
+    /// User-mode CPU time of the process itself, in clock ticks.
     pub user_ticks: u64,
-    /// The same in the kernel.
+    /// Kernel-mode CPU time of the process itself, in clock ticks.
     pub system_ticks: u64,
-    /// CPU in user mode of the children that it waited for, and theirs, in clock ticks.
+    /// User-mode CPU time of awaited children and their descendants, in clock ticks.
     pub children_user_ticks: u64,
-    /// The same in the kernel.
+    /// Kernel-mode CPU time of awaited children and their descendants, in clock ticks.
     pub children_system_ticks: u64,
 }
 
@@ -47,7 +48,7 @@ pub struct Ended {
 pub enum Report {
     /// The command runs as this process.
     Started(Pid),
-    /// The command could not be started, for this `errno`.
+    /// The command could not be started because of this `errno`.
     NotStarted(i32),
     /// A child has ended.
     Ended(Ended),
@@ -55,7 +56,7 @@ pub enum Report {
     Empty,
 }
 
-/// The keeper, as seen from the process that started it. Dropping it makes it kill whatever is left.
+/// The keeper, from the side of the process that started it. When dropped, it kills whatever is left.
 #[derive(Debug)]
 pub struct Keeper {
     pid: Pid,
@@ -63,23 +64,24 @@ pub struct Keeper {
     pending: Vec<u8>,
 }
 
-/// Bytes of a report on the socket.
+/// Size of a report on the socket.
 const MESSAGE: usize = 56;
-/// The order that makes the keeper leave its children alone.
+/// Order to leave the children alone. The keeper waits for those that the kernel would kill after it.
 const LET_GO: u8 = b'L';
-/// The order that makes it kill them.
+/// Order to kill the children.
 const KILL: u8 = b'K';
 
-/// Signals that reach the whole foreground process group; the keeper outlasts them.
+/// Signals that reach the whole foreground process group; the keeper ignores them.
 const IGNORED: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// The signals for which a command gets the default disposition, whatever it would inherit.
+/// The signals whose default disposition is restored for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hearing {
-    /// None: it begins as if whoever started us had started it.
+    /// None: the command starts as if our own parent had started it.
     AsInherited,
-    /// SIGINT and SIGQUIT, which a shell without job control lets its background jobs ignore, and SIGTERM: it can be asked to end.
-    /// SIGHUP stays as it was: with `nohup` everything is meant to go on.
+    /// SIGINT and SIGQUIT, which a shell without job control makes its background jobs ignore, and SIGTERM,
+    /// so that the command can be asked to end. SIGHUP is left unchanged, since `nohup` is meant to apply to
+    /// everything.
     ToEnd,
 }
 
@@ -90,15 +92,16 @@ impl Hearing {
 }
 
 impl Keeper {
-    /// Starts a command. Call it before any thread is started: the keeper is a copy of this process. A command that
-    /// `may_stay` can be let go later; should the keeper itself be killed, such a command stays too.
+    /// Starts a command. Call this before starting any thread, because the keeper is a copy of this process.
+    /// A command that `may_stay` can be let go later; it also survives if the keeper itself is killed.
     ///
     /// # Errors
-    /// The kernel makes no process. That the command itself cannot be started comes as [`Report::NotStarted`].
+    /// The kernel cannot create a process. A command that cannot be started is reported as
+    /// [`Report::NotStarted`].
     pub fn start(command: Command, may_stay: bool, hearing: Hearing) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        // SAFETY: the child calls only functions of this module, on memory of its own; no other thread that could
-        // hold a lock exists, as the documentation above asks for.
+        // SAFETY: the child calls only functions of this module on its own memory. No other thread exists
+        // that could hold a lock, as the documentation above requires.
         match unsafe { nix::unistd::fork() }? {
             nix::unistd::ForkResult::Parent { child } => {
                 drop(theirs);
@@ -108,19 +111,19 @@ impl Keeper {
             nix::unistd::ForkResult::Child => {
                 drop(ours);
                 let status = i32::from(keep(theirs, command, may_stay, hearing).is_err());
-                // SAFETY: ends this copy without running what the original has set up to run at its end.
+                // SAFETY: ends this copy without running the original's exit handlers.
                 unsafe { libc::_exit(status) }
             }
         }
     }
 
-    /// The keeper's own process: not part of the command's tree, but the parent of its orphans.
+    /// Returns the keeper's own process: not part of the command's tree, but the parent of its orphans.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Reports that have come in. Never waits.
+    /// Returns the reports received so far, without waiting.
     ///
     /// # Errors
     /// The keeper has been killed.
@@ -131,27 +134,33 @@ impl Keeper {
                 Ok(0) if self.pending.is_empty() => return Err(io::ErrorKind::BrokenPipe.into()),
                 Ok(0) => break,
                 Ok(read) => self.pending.extend(buffer.get(..read).unwrap_or_default()),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+                // Nothing yet, or no memory to read it with. Only the end of the stream says that the keeper is gone.
+                Err(_) => break,
             }
         }
         let whole = self.pending.len() / MESSAGE * MESSAGE;
         Ok(self.pending.drain(..whole).collect::<Vec<_>>().chunks_exact(MESSAGE).filter_map(decode).collect())
     }
 
-    /// Kills everything that is left of the command. The reports go on until [`Report::Empty`].
+    /// Kills everything that is left of the command. Reports continue until [`Report::Empty`].
     pub fn kill(&self) {
         let _ = (&self.socket).write_all(&[KILL]);
     }
 
-    /// Leaves what runs running; the keeper ends.
+    /// Leaves running processes alone and ends the keeper.
     pub fn let_go(self) {
         let _ = (&self.socket).write_all(&[LET_GO]);
         let _ = waitpid(nix::unistd::Pid::from_raw(self.pid.0), None);
     }
 
-    /// Waits for the keeper's own end, once it has reported [`Report::Empty`].
+    /// Makes a crash of this process (out of memory, a broken file mapping, a panic) leave the command running under
+    /// its keeper.
+    pub fn outlives_crashes(&self) {
+        crash::send(self.socket.as_fd(), LET_GO);
+    }
+
+    /// Waits for the keeper to end, once it has reported [`Report::Empty`].
     pub fn join(self) {
         let pid = self.pid;
         drop(self);
@@ -159,14 +168,22 @@ impl Keeper {
     }
 }
 
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if crash::forget(self.socket.as_fd()) && std::thread::panicking() {
+            let _ = (&self.socket).write_all(&[LET_GO]);
+        }
+    }
+}
+
 impl std::os::fd::AsFd for Keeper {
-    /// Readable when there is a report.
+    /// Becomes readable when there is a report.
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// The keeper's life.
+/// Runs the keeper.
 fn keep(mut socket: UnixStream, mut command: Command, may_stay: bool, hearing: Hearing) -> io::Result<()> {
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
     let mut passed_on = Vec::new();
@@ -179,19 +196,20 @@ fn keep(mut socket: UnixStream, mut command: Command, may_stay: bool, hearing: H
     nix::sys::prctl::set_child_subreaper(true)?;
     let keeper = nix::unistd::getpid();
     let inherited_mask = SigSet::thread_get_mask()?;
-    // SAFETY: only async-signal-safe calls on values that were made before.
+    // SAFETY: only async-signal-safe calls on values created earlier.
     unsafe {
         command.pre_exec(move || {
             for (signal, action) in &passed_on {
                 sigaction(*signal, action)?;
             }
-            // The standard library passes on what the keeper blocks: a shell would never hear of its children.
+            // The standard library passes on the keeper's blocked signals, with which a shell would never
+            // learn of its children's ends.
             inherited_mask.thread_set_mask()?;
             if may_stay {
                 return Ok(());
             }
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // The keeper may have been killed before that took effect.
+            // The keeper may have been killed before this took effect.
             if nix::unistd::getppid() != keeper {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
@@ -226,10 +244,22 @@ fn keep(mut socket: UnixStream, mut command: Command, may_stay: bool, hearing: H
         if spoken_to {
             let mut order = [0];
             match socket.read(&mut order) {
-                Ok(1) if order == [LET_GO] => return Ok(()),
-                // An order to kill, or the end of the one who gives orders.
+                Ok(1) if order == [LET_GO] && may_stay => return Ok(()),
+                Ok(1) if order == [LET_GO] => return wait_for_all(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // An order to kill, or the end of its sender.
                 _ => return kill_all(&mut socket),
             }
+        }
+    }
+}
+
+/// Waits until no child is left, with nobody to report to.
+fn wait_for_all() -> io::Result<()> {
+    loop {
+        match waitpid(None, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return Ok(()),
         }
     }
 }
@@ -240,7 +270,7 @@ enum Left {
     Nothing,
 }
 
-/// Reaps every child that has ended, reading it first.
+/// Reads and reaps every child that has ended.
 fn reap(socket: &mut UnixStream) -> Left {
     let proc = ProcFs::default();
     loop {
@@ -267,12 +297,12 @@ fn reap(socket: &mut UnixStream) -> Left {
             children_user_ticks: ticks(|s| s.children_user_ticks),
             children_system_ticks: ticks(|s| s.children_system_ticks),
         };
-        // Nobody to tell is no reason to stop reaping.
+        // Reaping continues even without a listener.
         let _ = socket.write_all(&encode(&Report::Ended(ended)));
     }
 }
 
-/// Kills all descendants until there are none. Whoever is orphaned meanwhile becomes a child of the keeper.
+/// Kills all descendants until none are left. Orphans created meanwhile become children of the keeper.
 fn kill_all(socket: &mut UnixStream) -> io::Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(60) {

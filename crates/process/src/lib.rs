@@ -1,40 +1,44 @@
-//! A Linux process seen from outside: the tree, its mappings, its resident pages, its memory, stopping it, calling a
-//! function in it.
+//! A Linux process seen from outside: process tree, mappings, resident pages, memory, stopping, and calling
+//! functions in it.
 //!
-//! This is the only crate of the workspace that makes system calls about other processes. It knows nothing of what
-//! the memory means: that is the `heap` crate's.
+//! This is the only crate of the workspace that makes system calls about other processes. It does not
+//! interpret the memory; the `heap` crate does.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`pid`] | a process's number |
+//! | [`pid`] | process IDs |
 //! | [`status`] | its kind, parent, name, RSS |
 //! | [`rollup`] | its PSS, USS and swap |
 //! | [`tree`] | the processes of the machine and their parents |
 //! | [`threads`](mod@threads) | its threads |
-//! | [`stop`] | stopping them for a moment |
+//! | [`stop`] | stops them for a moment |
 //! | [`maps`] | the mappings of an address space (`/proc/PID/maps`) |
+//! | `page_size` | the size of a page of this machine |
 //! | [`pages`] | the resident pages of a range (`PAGEMAP_SCAN`, `/proc/PID/pagemap`) |
-//! | [`memory`] | reading memory, without making absent pages resident |
+//! | [`populated`] | the parts of an address space that have resident pages |
+//! | [`memory`] | reads memory without making absent pages resident |
 //! | [`environment`] | the environment of a process, at its start and now |
-//! | [`pinned`] | a process that cannot be mistaken for another, and looks at it |
+//! | [`pinned`] | a process that cannot be mistaken for another, and confined access to it |
 //! | [`sandbox`] | the confined child in which everything that parses a target runs |
 //! | `target_file` | files that a target has mapped, opened safely |
 //! | [`stat`] | `/proc/PID/stat`, parsed |
-//! | [`watch`] | reading the same files again and again, cheaply |
+//! | [`watch`] | reads the same files repeatedly at low cost |
 //! | [`events`] | every fork, exec and exit, from the kernel |
 //! | [`cgroup`] | the memory of a control group |
-//! | [`keeper`] | a command of which nothing is left behind |
-//! | [`signal`] | asking a process to end |
-//! | [`status_page`] | the account that `libunbloat.so` in a process gives of itself |
+//! | `crash` | a last byte sent when this process fails |
+//! | [`keeper`] | a command that leaves nothing behind |
+//! | [`signal`] | asks a process to end, and receives such requests |
+//! | [`status_page`] | the status that `libunbloat.so` reports in a process |
 //! | [`resident`] | small reads that touch resident pages only |
-//! | [`synthetic`] | memory that a test has made up |
+//! | [`synthetic`] | synthetic memory for tests |
 //! | [`elf`] | the contents of an ELF file: symbols, relocations, build ID |
-//! | [`image`] | the ELF files that it has mapped |
-//! | [`remote`] | calling a function in another process |
-//! | [`exec`] | becoming another program |
+//! | [`image`] | the ELF files mapped by a process |
+//! | [`remote`] | calls a function in another process |
+//! | [`exec`] | replaces this process by another program |
 //! | [`error`] | the errors, with their next steps |
 
 pub mod cgroup;
+mod crash;
 pub mod elf;
 pub mod environment;
 pub mod error;
@@ -44,9 +48,11 @@ pub mod image;
 pub mod keeper;
 pub mod maps;
 pub mod memory;
+mod page_size;
 pub mod pages;
 pub mod pid;
 pub mod pinned;
+pub mod populated;
 #[cfg(target_arch = "x86_64")]
 pub mod remote;
 pub mod resident;
@@ -68,9 +74,11 @@ pub use error::{Error, Result};
 pub use image::Image;
 pub use maps::{Backing, Mapping, Maps};
 pub use memory::{LiveMemory, Memory};
+pub use page_size::page_size;
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
-pub use pinned::{Pinned, Stopping, look, look_at};
+pub use pinned::{Pinned, Stopping, look, look_at, look_with_copy};
+pub use populated::{Populated, resident_bytes, windows};
 pub use resident::ResidentOnly;
 pub use rollup::{Backed, Rollup};
 pub use stat::Stat;
@@ -79,6 +87,3 @@ pub use stop::Stopped;
 pub use synthetic::SyntheticMemory;
 pub use threads::{Thread, threads};
 pub use tree::Tree;
-
-/// The size of a page that this build knows, in bytes. Other page sizes (aarch64 with 16 or 64 KiB) are refused.
-pub const PAGE_SIZE: u64 = 4096;

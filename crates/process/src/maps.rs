@@ -9,21 +9,22 @@ use std::path::{Path, PathBuf};
 /// The backing of a mapping, from its name in `maps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// Anonymous memory without a name.
+    /// Unnamed anonymous memory.
     Anonymous,
     /// `[anon:NAME]` or `[anon_shmem:NAME]`: anonymous memory that the program named with `PR_SET_VMA_ANON_NAME`.
     Named(String),
-    /// `[heap]`: what `brk` manages.
+    /// `[heap]`: memory managed by `brk`.
     Brk,
     /// `[stack]`: the main thread's stack.
     MainStack,
-    /// `[vdso]`, `[vvar]`, `[vsyscall]`, …: pages that the kernel provides.
+    /// `[vdso]`, `[vvar]`, `[vsyscall]`, …: pages provided by the kernel.
     Kernel(String),
-    /// A file. `deleted`: it has no name any more (an upgraded library, a memfd, System V or POSIX shared memory).
+    /// A file. `deleted`: it no longer has a name (an upgraded library, a memfd, System V or POSIX shared
+    /// memory).
     File {
-        /// The name in the process's own mount namespace.
+        /// Its path in the process's own mount namespace.
         path: PathBuf,
-        /// The name is gone.
+        /// The name has been removed.
         deleted: bool,
     },
 }
@@ -66,13 +67,14 @@ impl Mapping {
         self.end - self.start
     }
 
-    /// Returns whether the mapping is empty (the kernel has none such).
+    /// Returns whether the mapping is empty (kernel mappings never are).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.end == self.start
     }
 
-    /// Private writable anonymous memory: where an allocator's or a garbage collector's heap can lie.
+    /// Returns whether this is private writable anonymous memory, where the heap of an allocator or a garbage
+    /// collector can lie.
     #[must_use]
     pub fn is_private_anonymous(&self) -> bool {
         !self.shared
@@ -80,7 +82,7 @@ impl Mapping {
             && matches!(self.backing, Backing::Anonymous | Backing::Named(_) | Backing::Brk)
     }
 
-    /// The file behind the mapping, if there is one.
+    /// Returns the file behind the mapping, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.backing {
@@ -139,8 +141,8 @@ impl Backing {
     }
 }
 
-/// The longest list that is read: a hundred times that of a large server. The kernel allows 65,530 mappings by default
-/// (`vm.max_map_count`), and a name takes up to 4 KiB.
+/// Maximum size of the list: a hundred times that of a large server. The kernel allows 65,530 mappings by
+/// default (`vm.max_map_count`), and a name takes up to 4 KiB.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// All mappings of a process, sorted by address, disjoint.
@@ -163,10 +165,10 @@ impl Maps {
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
-    /// Parses the text of a `maps` file. `pid` is only for error messages.
+    /// Parses the text of a `maps` file. `pid` is only used in error messages.
     ///
     /// # Errors
-    /// A line that does not have the documented form.
+    /// A line deviates from the documented format.
     pub fn parse(pid: Pid, text: &str) -> Result<Self> {
         let parse = |line: &str| {
             Mapping::parse(line).ok_or_else(|| Error::Malformed { pid, what: "maps", line: line.to_owned() })
@@ -176,12 +178,12 @@ impl Maps {
         Ok(Maps(mappings))
     }
 
-    /// The mappings in order of address.
+    /// Iterates over the mappings in address order.
     pub fn iter(&self) -> std::slice::Iter<'_, Mapping> {
         self.0.iter()
     }
 
-    /// The mapping that holds `address`.
+    /// Returns the mapping that contains `address`.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<&Mapping> {
         let after = self.0.partition_point(|m| m.end <= address);

@@ -1,43 +1,43 @@
 //! Reads another process's memory.
 //!
-//! Everything that walks a heap reads through the [`Memory`] trait, so that a walk can be tested on a heap that a test
-//! has made up. The live implementation uses `process_vm_readv(2)`: no stop, no trace, one copy.
+//! Everything that walks a heap reads through the [`Memory`] trait, so that walks can be tested on synthetic
+//! heaps. The live implementation uses `process_vm_readv(2)`: no stop, no trace, one copy.
 //!
-//! **The fork trap**: `process_vm_readv` pins the pages that it reads, and since Linux 5.19 pinning a page that fork made
-//! two processes share gives the target a copy of its own (`gup_must_unshare`, mm/gup.c): reading a forked worker would
-//! make it grow by all that it still shares. `/proc/PID/mem` does not pin and leaves pages shared, but copies twice. So
-//! it is used exactly for processes that share anonymous pages.
+//! **The fork trap**: `process_vm_readv` pins the pages it reads. Since Linux 5.19, pinning a page that two
+//! processes share after a fork gives the target its own copy (`gup_must_unshare`, mm/gup.c), so that reading
+//! a forked worker would make it grow by everything it still shares. `/proc/PID/mem` does not pin and leaves
+//! pages shared, but copies twice. It is therefore used exactly for processes that share anonymous pages.
 //!
-//! **The zero-page trap**: reading an anonymous page that is not present makes the kernel map the shared zero page
-//! there. RSS stays, but the pagemap then says "present". So ask [`crate::pages`] first and read resident pages only;
-//! [`Memory::read_resident`] does both.
+//! **The zero-page trap**: reading an absent anonymous page makes the kernel map the shared zero page there.
+//! RSS is unchanged, but the pagemap then says "present". So query [`crate::pages`] first and read resident
+//! pages only; [`Memory::read_resident`] does both.
 
-use crate::{Error, PAGE_SIZE, Pid, Residency, Result};
+use crate::{Error, Maps, Pid, Populated, Residency, Result, page_size, windows};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-/// The largest number of ranges that one `process_vm_readv` takes (`UIO_MAXIOV`, `include/uapi/linux/uio.h`).
+/// Maximum number of ranges per `process_vm_readv` (`UIO_MAXIOV`, `include/uapi/linux/uio.h`).
 const MAX_RANGES: usize = 1024;
 
-/// Something with addresses that can be read: a live process, or a heap that a test has made.
+/// Readable memory: a live process's, or a synthetic heap.
 pub trait Memory {
-    /// Fills `buffer` from `address` on. Only for small reads of memory that is known to be present.
+    /// Fills `buffer` starting from `address`. Only for small reads of memory known to be present.
     ///
     /// # Errors
-    /// Any byte of the range is not readable; the buffer's contents are then unspecified.
+    /// Some byte of the range is unreadable; the buffer's contents are then unspecified.
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// The resident pages of the range. `start` and `len` are multiples of the page size.
+    /// Returns the resident pages of the range. `start` and `len` are multiples of the page size.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     fn residency(&self, start: u64, len: u64) -> Result<Residency>;
 
-    /// As [`Memory::residency`], and which pages belong to files or shared memory. For private anonymous memory, which has
-    /// none, [`Memory::residency`] is several times faster.
+    /// Like [`Memory::residency`], and also identifies pages of files or shared memory. For private anonymous
+    /// memory, which has none, [`Memory::residency`] is several times faster.
     ///
     /// # Errors
     /// As [`Memory::residency`].
@@ -45,11 +45,17 @@ pub trait Memory {
         self.residency(start, len)
     }
 
-    /// Fills `buffer` with the range that `residency` describes, reading resident pages only: the others are zero.
-    /// A page that went away meanwhile is zero, too.
+    /// Returns the parts of a range that may have resident pages, in order and disjoint. Nothing is resident elsewhere.
+    /// They are as old as the list of mappings.
+    fn populated(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        std::iter::once(range.clone()).filter(|range| !range.is_empty()).collect()
+    }
+
+    /// Fills `buffer` with the range that `residency` describes, reading resident pages only; other pages are
+    /// zero, and so are pages that have gone meanwhile.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     fn read_resident(&self, residency: &Residency, buffer: &mut [u8]) -> Result<()> {
         buffer.fill(0);
         for run in residency.resident_runs() {
@@ -63,7 +69,7 @@ pub trait Memory {
         Ok(())
     }
 
-    /// One little-endian 64-bit word.
+    /// Reads one little-endian 64-bit word.
     ///
     /// # Errors
     /// As [`Memory::read`].
@@ -73,10 +79,10 @@ pub trait Memory {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Reads `size` bytes at each address into consecutive slots of `buffer`; says which could be read.
+    /// Reads `size` bytes at each address into consecutive slots of `buffer`; returns which were readable.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     fn gather(&self, addresses: &[u64], size: usize, buffer: &mut [u8]) -> Result<Vec<bool>> {
         let slots = buffer.chunks_exact_mut(size.max(1));
         Ok(addresses.iter().zip(slots).map(|(&a, slot)| self.read(a, slot).is_ok()).collect())
@@ -88,60 +94,85 @@ pub trait Memory {
 pub struct LiveMemory {
     pid: Pid,
     pages: crate::PageMap,
-    /// `/proc/PID/mem`, if reading otherwise would un-share pages.
+    /// The parts of the address space with resident pages, when this was opened.
+    populated: Populated,
+    /// `/proc/PID/mem`, if any other way of reading would un-share pages.
     file: Option<File>,
-    /// The same, opened by the parent of a look. Yama lets that one read its descendants and denies it to the look, which
-    /// is only a sibling of theirs.
+    /// The same file opened by the confined child's parent. Yama allows the parent to read its descendants
+    /// and denies it to the child, which is only their sibling.
     inherited: Option<File>,
 }
 
 impl LiveMemory {
-    /// Opens the memory of a process. Nothing is stopped and nothing is read yet.
+    /// Opens the memory of a process. Nothing is stopped or read yet.
     ///
     /// # Errors
     /// The process is gone, or may not be read.
     pub fn of(pid: Pid) -> Result<Self> {
-        let pages = crate::PageMap::of(pid)?;
+        let maps = Maps::of(pid)?;
+        let tables = Self::tables(pid, &maps)?;
         let open = || File::open(pid.proc("mem")).map_err(|e| Error::from_io(pid, "the memory", e));
-        let file = if shares_pages(pid, &pages)? { Some(open()?) } else { None };
-        Ok(LiveMemory { pid, pages, file, inherited: None })
+        let file = if tables.shares_pages(&maps)? { Some(open()?) } else { None };
+        Ok(LiveMemory { file, ..tables })
     }
 
-    /// The memory of a pinned process.
+    /// Opens the memory of a pinned process.
     ///
     /// # Errors
     /// The process is gone, or may not be read.
     pub fn of_pinned(pinned: &crate::Pinned) -> Result<Self> {
         let pid = pinned.pid();
         let Some(memory) = pinned.memory() else { return Self::of(pid) };
-        let pages = crate::PageMap::of(pid)?;
+        let maps = Maps::of(pid)?;
+        let tables = Self::tables(pid, &maps)?;
         let inherit = || memory.try_clone().map_err(|e| Error::from_io(pid, "the memory", e));
-        let file = if shares_pages(pid, &pages)? { Some(inherit()?) } else { None };
-        Ok(LiveMemory { pid, pages, file, inherited: Some(inherit()?) })
+        let file = if tables.shares_pages(&maps)? { Some(inherit()?) } else { None };
+        Ok(LiveMemory { file, inherited: Some(inherit()?), ..tables })
     }
 
-    /// The page tables of a process whose memory may not be read: they tell what is resident, and any reading fails.
+    /// Opens the page tables of a process whose memory may not be read: residency is known, and every read
+    /// fails.
     ///
     /// # Errors
-    /// The process is gone, or not even they may be read.
+    /// The process is gone, or not even the page tables may be read.
     pub fn tables_only(pid: Pid) -> Result<Self> {
-        Ok(LiveMemory { pid, pages: crate::PageMap::of(pid)?, file: None, inherited: None })
+        Self::tables(pid, &Maps::of(pid)?)
     }
 
-    /// Whose memory it is.
+    fn tables(pid: Pid, maps: &Maps) -> Result<Self> {
+        let pages = crate::PageMap::of(pid)?;
+        let populated = Populated::of(pid, &pages, maps)?;
+        Ok(LiveMemory { pid, pages, populated, file: None, inherited: None })
+    }
+
+    /// Returns whether the process shares any page of its private anonymous memory with another.
+    fn shares_pages(&self, maps: &Maps) -> Result<bool> {
+        const STRIDE_BYTES: u64 = 64 << 20;
+        for mapping in maps.iter().filter(|mapping| mapping.is_private_anonymous()) {
+            for part in windows(self, &mapping.range(), STRIDE_BYTES) {
+                if self.pages.shares_any(part.start, part.end - part.start)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the process.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Returns whether shared zero pages are told from resident ones: see [`crate::PageMap::tells_zero_pages`].
+    /// Returns whether shared zero pages are distinguished from resident ones: see
+    /// [`crate::PageMap::tells_zero_pages`].
     #[must_use]
     pub fn tells_zero_pages(&self) -> bool {
         self.pages.tells_zero_pages()
     }
 
-    /// Fills the buffers, one after the other, from the given ranges; no range goes over the end of a buffer. Returns the
-    /// bytes read, which are fewer when a range is not readable.
+    /// Fills the buffers, one after the other, from the given ranges; no range crosses the end of a buffer.
+    /// Returns the number of bytes read, which is smaller if a range is unreadable.
     fn vectored(&self, ranges: &[RemoteIoVec], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         if let Some(file) = &self.file {
             return Ok(read_file(file, ranges, buffers));
@@ -158,7 +189,7 @@ impl LiveMemory {
     }
 }
 
-/// Reads range after range until one fails.
+/// Reads one range after another until one fails.
 fn read_file(file: &File, ranges: &[RemoteIoVec], buffers: &mut [IoSliceMut<'_>]) -> usize {
     let (mut done, mut used) = (0, 0);
     let mut buffers = buffers.iter_mut().peekable();
@@ -179,7 +210,7 @@ fn read_file(file: &File, ranges: &[RemoteIoVec], buffers: &mut [IoSliceMut<'_>]
     done
 }
 
-/// The parts of `buffer`, which holds memory from `start` on, that belong to `runs`.
+/// Returns the parts of `buffer`, which holds memory from `start` on, that belong to `runs`.
 fn parts<'b>(buffer: &'b mut [u8], start: u64, runs: &[Range<u64>]) -> Vec<IoSliceMut<'b>> {
     let (mut rest, mut at) = (buffer, start);
     let part = |run: &Range<u64>| {
@@ -191,7 +222,7 @@ fn parts<'b>(buffer: &'b mut [u8], start: u64, runs: &[Range<u64>]) -> Vec<IoSli
     runs.iter().map_while(part).collect()
 }
 
-/// The address at which the reading of `runs` ended that yielded `read` bytes; `None` if all were read.
+/// Returns the address where a read of `runs` ended after `read` bytes; `None` if everything was read.
 fn stopped_at(runs: &[Range<u64>], mut read: u64) -> Option<u64> {
     for run in runs {
         let len = run.end - run.start;
@@ -201,24 +232,6 @@ fn stopped_at(runs: &[Range<u64>], mut read: u64) -> Option<u64> {
         read -= len;
     }
     None
-}
-
-/// Returns whether the process shares any page of its private anonymous memory with another.
-fn shares_pages(pid: Pid, pages: &crate::PageMap) -> Result<bool> {
-    const STRIDE_BYTES: u64 = 64 << 20;
-    for mapping in crate::Maps::of(pid)?.iter().filter(|mapping| mapping.is_private_anonymous()) {
-        for part in pages.populated(mapping.start, mapping.len())? {
-            let mut at = part.start;
-            while at < part.end {
-                let len = STRIDE_BYTES.min(part.end - at);
-                if pages.shares_any(at, len)? {
-                    return Ok(true);
-                }
-                at += len;
-            }
-        }
-    }
-    Ok(false)
 }
 
 impl Memory for LiveMemory {
@@ -240,6 +253,10 @@ impl Memory for LiveMemory {
         self.pages.residency_with_files(start, len)
     }
 
+    fn populated(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.populated.within(range)
+    }
+
     fn read_resident(&self, residency: &Residency, buffer: &mut [u8]) -> Result<()> {
         let start = residency.start();
         let buffer_end = start + buffer.len() as u64;
@@ -248,7 +265,7 @@ impl Memory for LiveMemory {
                 gap.fill(0);
             }
         };
-        // Only what is not read is zeroed: clearing all of it would cost as much as a third of the reading.
+        // Zeroes only the unread parts: clearing everything would cost as much as a third of the read.
         let end = residency.resident_runs().fold(start, |at, run| {
             zero(at, run.start);
             run.end
@@ -267,9 +284,9 @@ impl Memory for LiveMemory {
             let read = self.vectored(&runs.iter().map(remote).collect::<Vec<_>>(), &mut parts)?;
             from = match stopped_at(&runs, read as u64) {
                 None => last.end,
-                // A page in the way has gone meanwhile: it is zero.
+                // A page in between has gone meanwhile and becomes zero.
                 Some(at) => {
-                    let next = at / PAGE_SIZE * PAGE_SIZE + PAGE_SIZE;
+                    let next = at / page_size() * page_size() + page_size();
                     if let Some(gone) = buffer.get_mut((at - start) as usize..(next - start) as usize) {
                         gone.fill(0);
                     }
@@ -291,7 +308,7 @@ impl Memory for LiveMemory {
             let Some(part) = buffer.get_mut(done * size..(done + batch.len()) * size) else { break };
             let complete = self.vectored(&ranges, &mut [IoSliceMut::new(part)])? / size;
             readable[done..done + complete].fill(true);
-            // The first range that failed is skipped; the rest is asked for again.
+            // The first failed range is skipped; the rest is retried.
             done += if complete == batch.len() { complete } else { complete + 1 };
         }
         Ok(readable)
@@ -315,28 +332,29 @@ mod tests {
         assert_eq!(u64::from_le_bytes(buffer[16..24].try_into().unwrap()), 1);
     }
 
-    /// Runs with holes between them, and one that has become unreadable, as when the target gives it back meanwhile.
+    /// Runs with holes between them, and one that has become unreadable, as if the target had returned it
+    /// meanwhile.
     #[test]
     fn resident_pages_are_read_and_the_others_are_zero() {
-        let mut block = vec![7u8; 12 * PAGE_SIZE as usize];
-        let start = (block.as_ptr() as u64).next_multiple_of(PAGE_SIZE);
-        let mut residency = Residency::none(start, 10 * PAGE_SIZE);
+        let mut block = vec![7u8; 12 * page_size() as usize];
+        let start = (block.as_ptr() as u64).next_multiple_of(page_size());
+        let mut residency = Residency::none(start, 10 * page_size());
         for page in [0, 1, 3, 4, 8] {
-            residency.set_resident(start + page * PAGE_SIZE, true);
+            residency.set_resident(start + page * page_size(), true);
         }
         block.fill(9);
         let file = Some(File::open("/proc/self/mem").unwrap());
         for memory in [LiveMemory { file: None, ..memory_of_this() }, LiveMemory { file, ..memory_of_this() }]
         {
-            let mut buffer = vec![1; 10 * PAGE_SIZE as usize];
+            let mut buffer = vec![1; 10 * page_size() as usize];
             memory.read_resident(&residency, &mut buffer).unwrap();
-            let pages: Vec<u8> = buffer.chunks(PAGE_SIZE as usize).map(|page| page[0]).collect();
+            let pages: Vec<u8> = buffer.chunks(page_size() as usize).map(|page| page[0]).collect();
             assert_eq!(pages, [9, 9, 0, 9, 9, 0, 0, 0, 9, 0]);
-            assert!(buffer.chunks(PAGE_SIZE as usize).all(|page| page.iter().all(|&b| b == page[0])));
+            assert!(buffer.chunks(page_size() as usize).all(|page| page.iter().all(|&b| b == page[0])));
         }
-        let mut lowest = Residency::all(0, 2 * PAGE_SIZE);
-        lowest.set_resident(PAGE_SIZE, false);
-        let mut buffer = vec![1; 2 * PAGE_SIZE as usize];
+        let mut lowest = Residency::all(0, 2 * page_size());
+        lowest.set_resident(page_size(), false);
+        let mut buffer = vec![1; 2 * page_size() as usize];
         memory_of_this().read_resident(&lowest, &mut buffer).unwrap();
         assert!(buffer.iter().all(|&byte| byte == 0));
         assert_eq!(stopped_at(&[0x1000..0x3000, 0x5000..0x6000], 0x2800), Some(0x5800));

@@ -1,13 +1,13 @@
 //! The resident pages of a range.
 //!
-//! A page counts as resident here exactly when the kernel counts it in RSS: present, and not the shared zero page.
-//! `PAGEMAP_SCAN` (Linux 6.7, `Documentation/admin-guide/mm/pagemap.rst`) tells the zero page apart; on older kernels
-//! plain `/proc/PID/pagemap` is read (bit 63 present, 61 file page or shared anonymous), which cannot:
-//! then zero pages look resident, and [`PageMap::tells_zero_pages`] says so.
+//! A page counts as resident here exactly when the kernel counts it in RSS: present, and not the shared zero
+//! page. `PAGEMAP_SCAN` (Linux 6.7, `Documentation/admin-guide/mm/pagemap.rst`) identifies the zero page. On
+//! older kernels plain `/proc/PID/pagemap` is read (bit 63 present, 61 file page or shared anonymous), which
+//! does not: zero pages then look resident, and [`PageMap::tells_zero_pages`] returns false.
 
 #![allow(unsafe_code)] // one ioctl that no crate wraps
 
-use crate::{Error, PAGE_SIZE, Pid, Result};
+use crate::{Error, Pid, Result, page_size};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
@@ -18,25 +18,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Residency {
     start: u64,
-    /// One byte a page, the bits below.
+    /// One byte per page, with the bits below.
     pages: Vec<u8>,
 }
 
-const RESIDENT: u8 = 1;
+pub(crate) const RESIDENT: u8 = 1;
 const FILE: u8 = 2;
 const EXCLUSIVE: u8 = 4;
 
 impl Residency {
-    /// Nothing resident in `len` bytes from `start` on.
+    /// Creates a range of `len` bytes from `start` on without resident pages.
     #[must_use]
     pub fn none(start: u64, len: u64) -> Self {
-        Residency { start, pages: vec![0; (len / PAGE_SIZE) as usize] }
+        Residency { start, pages: vec![0; (len / page_size()) as usize] }
     }
 
-    /// Everything resident in `len` bytes from `start` on; for memory that a test has made up.
+    /// Creates a fully resident range of `len` bytes from `start` on, for synthetic memory.
     #[must_use]
     pub fn all(start: u64, len: u64) -> Self {
-        Residency { start, pages: vec![RESIDENT; (len / PAGE_SIZE) as usize] }
+        Residency { start, pages: vec![RESIDENT; (len / page_size()) as usize] }
     }
 
     /// First address of the range.
@@ -48,7 +48,7 @@ impl Residency {
     /// Size of the range in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.pages.len() as u64 * PAGE_SIZE
+        self.pages.len() as u64 * page_size()
     }
 
     /// Returns whether the range has no pages.
@@ -57,57 +57,58 @@ impl Residency {
         self.pages.is_empty()
     }
 
-    /// Marks the page that holds `address` as resident or not.
+    /// Marks the page of `address` as resident or not.
     pub fn set_resident(&mut self, address: u64, resident: bool) {
         if let Some(page) = self.index(address).and_then(|i| self.pages.get_mut(i)) {
             *page = if resident { *page | RESIDENT } else { *page & !RESIDENT };
         }
     }
 
-    /// Returns whether the page that holds `address` is resident. Outside of the range: no.
+    /// Returns whether the page of `address` is resident; false outside the range.
     #[must_use]
     pub fn is_resident(&self, address: u64) -> bool {
         self.bits(address) & RESIDENT != 0
     }
 
-    /// Returns whether the page that holds `address` belongs to a file or to shared memory, not to private anonymous memory; only
-    /// if that was asked for with [`PageMap::residency_with_files`] or [`PageMap::residency_with_sharing`].
+    /// Returns whether the page of `address` belongs to a file or to shared memory rather than to private
+    /// anonymous memory. Known only from [`PageMap::residency_with_files`] or
+    /// [`PageMap::residency_with_sharing`].
     #[must_use]
     pub fn is_file(&self, address: u64) -> bool {
         self.bits(address) & FILE != 0
     }
 
-    /// Returns whether the page that holds `address` is resident and mapped by this process alone, only if that was asked for
-    /// with [`PageMap::residency_with_sharing`].
+    /// Returns whether the page of `address` is resident and mapped exclusively by this process. Known only
+    /// from [`PageMap::residency_with_sharing`].
     #[must_use]
     pub fn is_exclusive(&self, address: u64) -> bool {
         self.bits(address) & (RESIDENT | EXCLUSIVE) == RESIDENT | EXCLUSIVE
     }
 
-    /// Resident bytes of the range.
+    /// Returns the resident bytes of the range.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        self.pages.iter().filter(|&&page| page & RESIDENT != 0).count() as u64 * PAGE_SIZE
+        self.pages.iter().filter(|&&page| page & RESIDENT != 0).count() as u64 * page_size()
     }
 
-    /// Resident bytes within `range` (any addresses; bytes of partly covered pages count in part).
+    /// Returns the resident bytes within `range` (any addresses; partly covered pages count in part).
     #[must_use]
     pub fn resident_within(&self, range: Range<u64>) -> u64 {
         self.within(range, RESIDENT)
     }
 
-    /// Resident bytes within `range` on pages of files or of shared memory, if that was asked for.
+    /// Returns the resident bytes within `range` on pages of files or of shared memory, if known.
     #[must_use]
     pub fn file_within(&self, range: Range<u64>) -> u64 {
         self.within(range, RESIDENT | FILE)
     }
 
-    /// Bytes within `range` on pages that have all these bits.
+    /// Returns the bytes within `range` on pages that have all these bits.
     fn within(&self, range: Range<u64>, bits: u8) -> u64 {
         let end = range.end.min(self.start + self.len());
         let (mut at, mut sum) = (range.start.max(self.start), 0);
         while at < end {
-            let next = ((at / PAGE_SIZE + 1) * PAGE_SIZE).min(end);
+            let next = ((at / page_size() + 1) * page_size()).min(end);
             if self.bits(at) & bits == bits {
                 sum += next - at;
             }
@@ -116,25 +117,25 @@ impl Residency {
         sum
     }
 
-    /// Maximal runs of resident pages, as address ranges in order.
+    /// Iterates over the maximal runs of resident pages, in address order.
     pub fn resident_runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.resident_runs_from(self.start)
     }
 
-    /// As [`Residency::resident_runs`], without the pages before `address`.
+    /// Like [`Residency::resident_runs`], without the pages before `address`.
     pub fn resident_runs_from(&self, address: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = self.index(address).unwrap_or(0);
         std::iter::from_fn(move || {
             let first = at + self.pages.get(at..)?.iter().position(|p| p & RESIDENT != 0)?;
             let len = self.pages[first..].iter().take_while(|&p| p & RESIDENT != 0).count();
             at = first + len;
-            let address = |page: usize| self.start + page as u64 * PAGE_SIZE;
+            let address = |page: usize| self.start + page as u64 * page_size();
             Some(address(first)..address(at))
         })
     }
 
     fn index(&self, address: u64) -> Option<usize> {
-        Some((address.checked_sub(self.start)? / PAGE_SIZE) as usize)
+        Some((address.checked_sub(self.start)? / page_size()) as usize)
     }
 
     fn bits(&self, address: u64) -> u8 {
@@ -148,7 +149,7 @@ impl Residency {
             if let Some(page) = self.index(at).and_then(|i| self.pages.get_mut(i)) {
                 *page |= bits;
             }
-            at += PAGE_SIZE;
+            at += page_size();
         }
     }
 }
@@ -164,10 +165,10 @@ pub struct PageMap {
 /// `struct page_region` of `include/uapi/linux/fs.h`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct PageRegion {
-    start: u64,
-    end: u64,
-    categories: u64,
+pub(crate) struct PageRegion {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) categories: u64,
 }
 
 /// `struct pm_scan_arg` of `include/uapi/linux/fs.h`.
@@ -193,39 +194,36 @@ mod ioctl {
     nix::ioctl_readwrite!(pagemap_scan, b'f', 16, super::ScanArguments);
 }
 
-/// The number of the request, for filters of system calls.
+/// The ioctl number, for system call filters.
 pub(crate) const PAGEMAP_SCAN: u64 =
     nix::request_code_readwrite!(b'f', 16, size_of::<ScanArguments>()) as u64;
 
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
-/// The question about every page.
-const ANY_PAGE: u64 = PAGE_IS_PRESENT | PAGE_IS_PFNZERO;
+/// The categories of any page.
+pub(crate) const ANY_PAGE: u64 = PAGE_IS_PRESENT | PAGE_IS_PFNZERO;
 
-/// The pieces in which [`PageMap::populated`] tells of a range: what one page table covers.
-pub const POPULATED_BYTES: u64 = 2 << 20;
-
-/// Regions asked for in one scan. The vector must never be empty: that oopses some kernels (LKML, 2025-09-22).
+/// Regions per scan. The vector must never be empty: that oopses some kernels (LKML, 2025-09-22).
 const REGIONS: usize = 2048;
 
 impl PageMap {
     /// Opens the page map of a process.
     ///
     /// # Errors
-    /// The process is gone, or may not be looked at.
+    /// The process is gone, or access to it is denied.
     pub fn of(pid: Pid) -> Result<Self> {
         let file = File::open(pid.proc("pagemap")).map_err(|e| Error::from_io(pid, "the page map", e))?;
         Ok(PageMap { pid, file, scan_works: AtomicBool::new(true) })
     }
 
-    /// Returns whether shared zero pages are told from resident ones. Known after the first range was asked for.
+    /// Returns whether shared zero pages are distinguished from resident ones. Known after the first query.
     #[must_use]
     pub fn tells_zero_pages(&self) -> bool {
         self.scan_works.load(Ordering::Relaxed)
     }
 
-    /// The resident pages among `len` bytes from `start` on. Both are multiples of the page size.
+    /// Returns the resident pages among `len` bytes from `start` on. Both are multiples of the page size.
     ///
     /// # Errors
     /// The process is gone.
@@ -233,8 +231,9 @@ impl PageMap {
         self.look(start, len, ANY_PAGE)
     }
 
-    /// As [`PageMap::residency`], and which pages belong to files or shared memory. For that the kernel looks at its own
-    /// description of each page, mostly not in the processor's caches: half a microsecond a page instead of a tenth.
+    /// Like [`PageMap::residency`], and also identifies pages of files or shared memory. For that the kernel
+    /// reads its own description of each page, which is mostly not in the processor's caches: half a
+    /// microsecond per page instead of a tenth.
     ///
     /// # Errors
     /// The process is gone.
@@ -242,8 +241,8 @@ impl PageMap {
         self.look(start, len, ANY_PAGE | PAGE_IS_FILE)
     }
 
-    /// As [`PageMap::residency_with_files`], and which pages are mapped by this process alone (bit 56 of a pagemap entry,
-    /// since Linux 4.2; `PAGEMAP_SCAN` does not tell it).
+    /// Like [`PageMap::residency_with_files`], and also identifies pages mapped exclusively by this process
+    /// (bit 56 of a pagemap entry, since Linux 4.2; `PAGEMAP_SCAN` does not report it).
     ///
     /// # Errors
     /// The process is gone.
@@ -251,8 +250,8 @@ impl PageMap {
         let mut residency = self.residency(start, len)?;
         let runs: Vec<_> = residency.resident_runs().collect();
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(residency) };
-        let from = (first.start - start) / PAGE_SIZE;
-        let mut entries = vec![0; ((last.end - first.start) / PAGE_SIZE * 8) as usize];
+        let from = (first.start - start) / page_size();
+        let mut entries = vec![0; ((last.end - first.start) / page_size() * 8) as usize];
         let read = self.read_entries(first.start, &mut entries)?;
         let pages = residency.pages.iter_mut().skip(from as usize);
         for (page, entry) in pages.zip(entries[..read].chunks_exact(8)).filter(|(p, _)| **p & RESIDENT != 0) {
@@ -262,43 +261,20 @@ impl PageMap {
         Ok(residency)
     }
 
-    /// Returns whether a resident anonymous page of the range is mapped by another process, too.
+    /// Returns whether another process also maps a resident anonymous page of the range.
     pub(crate) fn shares_any(&self, start: u64, len: u64) -> Result<bool> {
         let pages = self.residency_with_sharing(start, len)?.pages;
         Ok(pages.iter().any(|page| page & (RESIDENT | FILE | EXCLUSIVE) == RESIDENT))
     }
 
-    /// The parts of a range that have resident pages, in pieces of whole [`POPULATED_BYTES`]: as many as there are resident
-    /// pages at most, however large the range is. On kernels without `PAGEMAP_SCAN` the whole range.
-    ///
-    /// # Errors
-    /// The process is gone.
-    pub fn populated(&self, start: u64, len: u64) -> Result<Vec<Range<u64>>> {
-        let end = start.saturating_add(len);
-        let mut parts: Vec<Range<u64>> = Vec::new();
-        let mut add = |from: u64, to: u64| {
-            let from = (from / POPULATED_BYTES * POPULATED_BYTES).max(start);
-            let to = to.checked_next_multiple_of(POPULATED_BYTES).unwrap_or(end).min(end);
-            match parts.last_mut().filter(|last| last.end >= from) {
-                Some(last) => last.end = last.end.max(to),
-                None => parts.push(from..to),
-            }
-        };
-        if self.tells_zero_pages() {
-            match self.each_region(start, len, ANY_PAGE, |region| {
-                if bits_of(region.categories) & RESIDENT != 0 {
-                    add(region.start, region.end);
-                }
-            }) {
-                Ok(()) => return Ok(parts),
-                Err(nix::errno::Errno::ENOTTY | nix::errno::Errno::EINVAL) => {
-                    self.scan_works.store(false, Ordering::Relaxed);
-                }
-                Err(nix::errno::Errno::EFAULT) => return Ok(Vec::new()),
-                Err(errno) => return Err(Error::from_io(self.pid, "the page map", errno.into())),
-            }
-        }
-        Ok(std::iter::once(start..end).collect())
+    /// The process that the pages belong to.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Notes that this kernel has no `PAGEMAP_SCAN`.
+    pub(crate) fn scan_is_missing(&self) {
+        self.scan_works.store(false, Ordering::Relaxed);
     }
 
     fn look(&self, start: u64, len: u64, wanted: u64) -> Result<Residency> {
@@ -306,10 +282,10 @@ impl PageMap {
             match self.scan(start, len, wanted) {
                 Ok(residency) => return Ok(residency),
                 Err(nix::errno::Errno::ENOTTY | nix::errno::Errno::EINVAL) => {
-                    self.scan_works.store(false, Ordering::Relaxed);
+                    self.scan_is_missing();
                 }
-                // `pagemap_scan_get_args` (fs/proc/task_mmu.c): addresses that no process can have. A pointer that was
-                // read while it changed may lead there; nothing is resident at its end.
+                // `pagemap_scan_get_args` (fs/proc/task_mmu.c): addresses that no process can have. A pointer
+                // read during a change may lead there; nothing is resident at its target.
                 Err(nix::errno::Errno::EFAULT) => return Ok(Residency::none(start, len)),
                 Err(errno) => return Err(Error::from_io(self.pid, "the page map", errno.into())),
             }
@@ -325,33 +301,34 @@ impl PageMap {
         Ok(residency)
     }
 
-    /// Gives the regions of equal present pages to `take`, in order.
-    fn each_region(
+    /// Passes the regions of equal present pages to `take`, in order.
+    pub(crate) fn each_region(
         &self,
         start: u64,
         len: u64,
         wanted: u64,
         mut take: impl FnMut(&PageRegion),
     ) -> nix::Result<()> {
-        let mut regions = [PageRegion::default(); REGIONS];
         let (mut at, end) = (start, start.saturating_add(len));
+        let mut regions = vec![PageRegion::default(); (len / page_size()).clamp(1, REGIONS as u64) as usize];
         while at < end {
             let mut arguments = ScanArguments {
                 size: size_of::<ScanArguments>() as u64,
                 start: at,
                 end,
                 vec: regions.as_mut_ptr() as u64,
-                vec_len: REGIONS as u64,
+                vec_len: regions.len() as u64,
                 category_anyof_mask: PAGE_IS_PRESENT,
                 return_mask: wanted,
                 ..ScanArguments::default()
             };
             // SAFETY: `arguments` has the kernel's layout and `vec` points at `vec_len` regions that outlive the call.
             let found = unsafe { ioctl::pagemap_scan(self.file.as_raw_fd(), &raw mut arguments) }?;
-            let found = &regions[..(found.max(0) as usize).min(REGIONS)];
+            let found = &regions[..(found.max(0) as usize).min(regions.len())];
             found.iter().for_each(&mut take);
-            // With many regions `walk_end` comes back behind the last of them (seen on 6.18): go on after both.
-            at = found.last().map_or(0, |last| last.end).max(arguments.walk_end).max(at + PAGE_SIZE);
+            // With many regions `walk_end` comes back after the last of them (seen on 6.18), so continue
+            // after both.
+            at = found.last().map_or(0, |last| last.end).max(arguments.walk_end).max(at + page_size());
         }
         Ok(())
     }
@@ -361,7 +338,7 @@ impl PageMap {
         let mut entries = vec![0; residency.pages.len() * 8];
         let read = self.read_entries(start, &mut entries)?;
         for (page, entry) in residency.pages.iter_mut().zip(entries[..read].chunks_exact(8)) {
-            // Bits 63 present and 61 file or shared anonymous lie in the last byte.
+            // Bits 63 (present) and 61 (file or shared anonymous) lie in the last byte.
             let high = entry[7];
             *page = bits(high & 0x80 != 0, high & 0x20 != 0);
         }
@@ -370,15 +347,15 @@ impl PageMap {
 }
 
 impl PageMap {
-    /// Reads the entries of the pages from `start` on; returns how many bytes.
+    /// Reads the entries of the pages from `start` on and returns the number of bytes.
     fn read_entries(&self, start: u64, entries: &mut [u8]) -> Result<usize> {
         self.file
-            .read_at(entries, start / PAGE_SIZE * 8)
+            .read_at(entries, start / page_size() * 8)
             .map_err(|e| Error::from_io(self.pid, "the page map", e))
     }
 }
 
-fn bits_of(categories: u64) -> u8 {
+pub(crate) fn bits_of(categories: u64) -> u8 {
     let has = |category: u64| categories & category != 0;
     bits(has(PAGE_IS_PRESENT) && !has(PAGE_IS_PFNZERO), has(PAGE_IS_FILE))
 }
@@ -407,41 +384,16 @@ mod tests {
     #[test]
     fn nothing_is_resident_where_no_process_has_memory() {
         let map = PageMap::of(Pid::this()).unwrap();
-        for start in [1 << 63, 0x00ff_ffff_ffff_f000, u64::MAX - PAGE_SIZE + 1] {
-            assert_eq!(map.residency(start, PAGE_SIZE).unwrap().resident_bytes(), 0, "{start:#x}");
+        for start in [1 << 63, 0x00ff_ffff_ffff_f000, u64::MAX - page_size() + 1] {
+            assert_eq!(map.residency(start, page_size()).unwrap().resident_bytes(), 0, "{start:#x}");
         }
-    }
-
-    #[test]
-    #[allow(unsafe_code)]
-    fn a_huge_range_has_as_many_parts_as_it_has_pages() {
-        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-        let len = std::num::NonZeroUsize::new(1 << 40).unwrap();
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
-        // SAFETY: a new mapping at a place that the kernel chooses.
-        let at = unsafe { mmap_anonymous(None, len, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) };
-        let at = at.unwrap();
-        let start = at.as_ptr() as u64;
-        for offset in [0, 1 << 30, (1 << 40) - 1] {
-            // SAFETY: within the mapping.
-            unsafe { at.as_ptr().cast::<u8>().add(offset).write(1) };
-        }
-        let map = PageMap::of(Pid::this()).unwrap();
-        let parts = map.populated(start, 1 << 40).unwrap();
-        if map.tells_zero_pages() {
-            assert_eq!(parts.len(), 3, "{parts:x?}");
-            assert!(parts.iter().all(|part| part.end - part.start <= 2 * POPULATED_BYTES));
-            assert!(parts[1].contains(&(start + (1 << 30))));
-        }
-        // SAFETY: nothing refers to the mapping.
-        unsafe { munmap(at, len.get()) }.unwrap();
     }
 
     #[test]
     fn scan_and_pagemap_agree_on_touched_and_untouched_pages() {
         let mut block = vec![0u8; 64 * 4096];
         let base = block.as_ptr() as u64;
-        let first = base.next_multiple_of(PAGE_SIZE);
+        let first = base.next_multiple_of(page_size());
         block[(first - base) as usize + 3 * 4096] = 1;
         block[(first - base) as usize + 7 * 4096] = 1;
         let map = PageMap::of(Pid::this()).unwrap();

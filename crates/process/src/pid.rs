@@ -1,21 +1,21 @@
-//! A process's number, as this tool's own PID namespace sees it.
+//! Process IDs, in this tool's own PID namespace.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The number of a process (or of a thread), as `/proc` of the caller's namespace shows it.
+/// The ID of a process (or of a thread), as in `/proc` of the caller's namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Pid(pub i32);
 
 impl Pid {
-    /// The calling process.
+    /// Returns the calling process.
     #[must_use]
     pub fn this() -> Self {
         Pid(nix::unistd::getpid().as_raw())
     }
 
-    /// A file below `/proc/PID`.
+    /// Returns the path of a file in `/proc/PID`.
     #[must_use]
     pub fn proc(self, file: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{file}", self.0))

@@ -1,9 +1,10 @@
-//! A process that is pinned: whoever gets its number later is not mistaken for it, and neither is the program that it
+//! A pinned process, which cannot be mistaken for a later process with the same PID, nor for the program it
 //! becomes by `execve`.
 //!
-//! A process is a number and can end at any time; the kernel gives the number to another. A pidfd (`pidfd_open(2)`,
-//! Linux 5.3) stands for the process itself. `/proc/PID/mem` belongs to the address space that the process had when the
-//! file was opened (`proc_mem_open`, fs/proc/base.c): after an exec it reads as empty.
+//! A PID is only a number: a process can end at any time, and the kernel reuses its number. A pidfd
+//! (`pidfd_open(2)`, Linux 5.3) stands for the process itself. `/proc/PID/mem` belongs to the address space
+//! that the process had when the file was opened (`proc_mem_open`, fs/proc/base.c): after an exec it reads as
+//! empty.
 
 #![allow(unsafe_code)] // one system call that no crate wraps
 
@@ -17,22 +18,22 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
-/// A process, and the address space that it had when it was pinned.
+/// A process, and its address space at the time it was pinned.
 #[derive(Debug)]
 pub struct Pinned {
     pid: Pid,
     /// The process; `None` on kernels before 5.3.
     process: Option<OwnedFd>,
-    /// Its memory; `None` where it may not be read, or where there is none (a zombie, a thread of the kernel).
+    /// Its memory; `None` if it may not be read, or does not exist (a zombie, a kernel thread).
     memory: Option<File>,
 }
 
-/// Tells whether a look may stop the threads of the target.
+/// Permission for a look to stop the target's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopping {
-    /// It only reads.
+    /// Read only.
     Never,
-    /// The user has asked for it.
+    /// The user asked for it.
     Allowed,
 }
 
@@ -45,24 +46,24 @@ impl Pinned {
         let process = open_pidfd(pid)?;
         let memory = File::open(pid.proc("mem")).ok().filter(has_address_space);
         let pinned = Pinned { pid, process, memory };
-        // The memory is that of the pidfd's process only if that had not ended before the memory was opened.
+        // The memory belongs to the pidfd's process only if that had not ended before the memory was opened.
         pinned.check_alive()?;
         Ok(pinned)
     }
 
-    /// Its number.
+    /// Returns its PID.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Its memory, opened for reading.
+    /// Returns its memory, opened for reading.
     #[must_use]
     pub fn memory(&self) -> Option<&File> {
         self.memory.as_ref()
     }
 
-    /// Checks that it is still the same process with the same program.
+    /// Checks that it is still the same process running the same program.
     ///
     /// # Errors
     /// It has ended, or has become another program.
@@ -77,13 +78,13 @@ impl Pinned {
         }
     }
 
-    /// Sends it a signal; whoever has its number by now gets none.
+    /// Sends it a signal; a later process with the same PID gets none.
     ///
     /// # Errors
-    /// It has ended, or is somebody else's.
+    /// It has ended, or belongs to somebody else.
     pub fn send(&self, signal: Signal) -> Result<()> {
         let Some(process) = &self.process else { return crate::signal::send(self.pid, signal) };
-        // SAFETY: the call takes a descriptor and numbers; without a `siginfo_t` the kernel makes one.
+        // SAFETY: the call takes a descriptor and numbers; without a `siginfo_t` the kernel creates one.
         let sent = unsafe {
             let none = std::ptr::null::<libc::siginfo_t>();
             libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal as i32, none, 0)
@@ -92,11 +93,11 @@ impl Pinned {
         Errno::result(sent).map(drop).map_err(failed)
     }
 
-    /// A pidfd is readable when its process has ended.
+    /// Checks that the process has not ended: its pidfd is then readable.
     fn check_alive(&self) -> Result<()> {
         let Some(process) = &self.process else { return Ok(()) };
         let ended = poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
-        // A zombie has ended and can still be looked at: its number is its own until it is reaped.
+        // A zombie has ended and can still be read: its PID is its own until it is reaped.
         if ended == Ok(1) && !self.pid.proc("stat").exists() {
             return Err(Error::Gone { pid: self.pid });
         }
@@ -109,12 +110,12 @@ impl Pinned {
     }
 }
 
-/// Looks at a process in a confined child, within limits that follow from its resident bytes, and makes sure that it was
-/// the same process with the same program all the time.
+/// Runs `work` in a confined child, within limits that follow from the process's resident bytes, and verifies
+/// that it was the same process with the same program all the time.
 ///
 /// # Errors
-/// Those of `work`; [`Error::GaveUp`] when it did not come to an end within its limits; [`Error::Replaced`] and
-/// [`Error::Gone`] when the process did not stay what it was.
+/// Those of `work`; [`Error::GaveUp`] if it did not finish within its limits; [`Error::Replaced`] and
+/// [`Error::Gone`] if the process changed or ended.
 pub fn look<T: Serialize + DeserializeOwned>(
     pid: Pid,
     stopping: Stopping,
@@ -123,7 +124,20 @@ pub fn look<T: Serialize + DeserializeOwned>(
     look_at(&Pinned::open(pid)?, stopping, work)
 }
 
-/// As [`look`], at a process that is pinned already and stays so.
+/// As [`look`], with room for a copy of parts of the target: limits on memory and time that grow with its resident bytes.
+///
+/// # Errors
+/// As [`look`].
+pub fn look_with_copy<T: Serialize + DeserializeOwned>(
+    pid: Pid,
+    stopping: Stopping,
+    work: impl FnOnce(&Pinned) -> Result<T>,
+) -> Result<T> {
+    let limits = sandbox::Limits::of_resident(resident_bytes(pid)).with_copy_of(resident_bytes(pid));
+    look_within(&limits, &Pinned::open(pid)?, stopping, work)
+}
+
+/// Like [`look`], for a process that is already pinned and stays so.
 ///
 /// # Errors
 /// As [`look`].
@@ -132,40 +146,48 @@ pub fn look_at<T: Serialize + DeserializeOwned>(
     stopping: Stopping,
     work: impl FnOnce(&Pinned) -> Result<T>,
 ) -> Result<T> {
+    look_within(&sandbox::Limits::of_resident(resident_bytes(pinned.pid)), pinned, stopping, work)
+}
+
+fn look_within<T: Serialize + DeserializeOwned>(
+    limits: &sandbox::Limits,
+    pinned: &Pinned,
+    stopping: Stopping,
+    work: impl FnOnce(&Pinned) -> Result<T>,
+) -> Result<T> {
     let pid = pinned.pid;
-    let limits = sandbox::Limits::of_resident(resident_bytes(pid));
     let scope = sandbox::Scope {
         targets: vec![pid],
         descriptors: pinned.descriptors(),
         may_stop: stopping == Stopping::Allowed,
     };
-    let result = sandbox::look(pid, &limits, &scope, || work(pinned))?;
+    let result = sandbox::look(pid, limits, &scope, || work(pinned))?;
     pinned.check()?;
     Ok(result)
 }
 
-/// `/proc/PID/statm`, second field, in pages.
+/// Reads the second field of `/proc/PID/statm`, in pages.
 fn resident_bytes(pid: Pid) -> u64 {
     let text = std::fs::read_to_string(pid.proc("statm")).unwrap_or_default();
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0).saturating_mul(crate::PAGE_SIZE)
+    pages.unwrap_or(0).saturating_mul(crate::page_size())
 }
 
-fn open_pidfd(pid: Pid) -> Result<Option<OwnedFd>> {
+pub(crate) fn open_pidfd(pid: Pid) -> Result<Option<OwnedFd>> {
     // SAFETY: the call takes numbers only.
     match Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) }) {
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor that nothing else owns.
         Ok(descriptor) => Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })),
         // Before Linux 5.3, or denied by a container.
         Err(Errno::ENOSYS | Errno::EPERM) => Ok(None),
-        // EINVAL: the number of a thread, or none at all.
+        // EINVAL: the ID of a thread, or of nothing.
         Err(errno) if errno == Errno::EINVAL && pid.proc("stat").exists() => Ok(None),
         Err(_) => Err(Error::Gone { pid }),
     }
 }
 
-/// Returns whether the address space of an open `/proc/PID/mem` still exists: reading at 0 fails then, because nothing is mapped
-/// there, and is empty otherwise (`mem_rw`, fs/proc/base.c).
+/// Returns whether the address space of an open `/proc/PID/mem` still exists: reading at 0 then fails,
+/// because nothing is mapped there, and otherwise returns nothing (`mem_rw`, fs/proc/base.c).
 fn has_address_space(memory: &File) -> bool {
     !matches!(memory.read_at(&mut [0], 0), Ok(0))
 }
@@ -207,7 +229,8 @@ mod tests {
         let (mut child, pid) = shell("read _; exec sleep 60");
         let mut stdin = child.stdin.take();
         let looked = look(pid, Stopping::Never, |_| {
-            // Closed with the parent's end when the child of the look was made; so it is the test that lets it go on.
+            // The parent's end was closed in the child when it was created, so only the test can let it
+            // continue.
             std::thread::sleep(Duration::from_millis(300));
             Ok(7u32)
         });

@@ -1,42 +1,43 @@
-//! Small reads that leave the target as it is: only pages that are resident are touched.
+//! Small reads that leave the target as it is, touching resident pages only.
 //!
 //! Reading an absent page would map the zero page there, fault a file page in, or bring a page back from swap
-//! (see [`crate::memory`]). [`ResidentOnly`] asks the page map first, keeps what it learns in 2 MiB pieces, and refuses
-//! the rest with [`Error::Absent`].
+//! (see [`crate::memory`]). [`ResidentOnly`] queries the page map first, caches the answers in 2 MiB pieces,
+//! and refuses everything else with [`Error::Absent`].
 
-use crate::{Error, Memory, PAGE_SIZE, Residency, Result};
+use crate::{Error, Memory, Residency, Result, page_size};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 
-/// The bytes that one question to the page map covers.
+/// Range of one page-map query.
 const REGION_BYTES: u64 = 2 << 20;
-/// Pieces that are remembered: 32 MiB of page states at most.
+/// Maximum number of cached pieces: 32 MiB of page states.
 const MAX_REGIONS: usize = 1 << 16;
 
-/// The word at an address if its page is resident at this moment.
+/// Reads the word at an address if its page is currently resident.
 ///
 /// # Errors
-/// The process is gone or may not be looked at.
+/// The process is gone or access to it is denied.
 pub fn word_if_resident(memory: &dyn Memory, address: u64) -> Result<Option<u64>> {
-    let page = address / PAGE_SIZE * PAGE_SIZE;
-    if address > u64::MAX - 2 * PAGE_SIZE
+    let page = address / page_size() * page_size();
+    if address > u64::MAX - 2 * page_size()
         || !address.is_multiple_of(8)
-        || !memory.residency(page, PAGE_SIZE)?.is_resident(page)
+        || !memory.residency(page, page_size())?.is_resident(page)
     {
         return Ok(None);
     }
     Ok(memory.word(address).ok())
 }
 
-/// A view of some memory through which absent pages cannot be touched. What it knows of residency is as old as the
-/// first question about a piece: make a fresh one for a fresh look.
+/// A view of memory that cannot touch absent pages. Residency of a piece is cached from the first query on,
+/// so create a fresh view for a fresh look.
 pub struct ResidentOnly<'a> {
     inner: &'a dyn Memory,
     regions: RefCell<HashMap<u64, Residency>>,
 }
 
 impl<'a> ResidentOnly<'a> {
-    /// A careful view of `inner`.
+    /// Creates a view of `inner`.
     #[must_use]
     pub fn new(inner: &'a dyn Memory) -> Self {
         ResidentOnly { inner, regions: RefCell::default() }
@@ -45,11 +46,11 @@ impl<'a> ResidentOnly<'a> {
     /// Returns whether every page of the range is resident.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn is_resident(&self, address: u64, len: u64) -> Result<bool> {
         let Some(last) = address.checked_add(len.max(1) - 1) else { return Ok(false) };
-        for page in address / PAGE_SIZE..=last / PAGE_SIZE {
-            if !self.page_is_resident(page * PAGE_SIZE)? {
+        for page in address / page_size()..=last / page_size() {
+            if !self.page_is_resident(page * page_size())? {
                 return Ok(false);
             }
         }
@@ -65,7 +66,7 @@ impl<'a> ResidentOnly<'a> {
         let known = match regions.entry(region) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(unknown) => {
-                let len = REGION_BYTES.min(u64::MAX - region) / PAGE_SIZE * PAGE_SIZE;
+                let len = REGION_BYTES.min(u64::MAX - region) / page_size() * page_size();
                 unknown.insert(self.inner.residency(region, len)?)
             }
         };
@@ -87,6 +88,10 @@ impl Memory for ResidentOnly<'_> {
 
     fn residency_with_files(&self, start: u64, len: u64) -> Result<Residency> {
         self.inner.residency_with_files(start, len)
+    }
+
+    fn populated(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.inner.populated(range)
     }
 
     fn read_resident(&self, residency: &Residency, buffer: &mut [u8]) -> Result<()> {
@@ -124,12 +129,12 @@ mod tests {
 
     #[test]
     fn an_untouched_page_stays_untouched() {
-        let block = vec![0u8; 64 << 20]; // too large for anything but a fresh mapping
-        let inside = (block.as_ptr() as u64).next_multiple_of(PAGE_SIZE) + 16 * PAGE_SIZE;
+        let block = vec![0u8; 64 << 20]; // too large for anything except a fresh mapping
+        let inside = (block.as_ptr() as u64).next_multiple_of(page_size()) + 16 * page_size();
         let memory = LiveMemory::of(Pid::this()).unwrap();
         let careful = ResidentOnly::new(&memory);
         assert!(matches!(careful.word(inside), Err(Error::Absent { .. })));
-        assert!(!memory.residency(inside, PAGE_SIZE).unwrap().is_resident(inside));
+        assert!(!memory.residency(inside, page_size()).unwrap().is_resident(inside));
 
         let mut buffer = [0; 16];
         let value = 77u64;

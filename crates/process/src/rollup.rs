@@ -1,27 +1,28 @@
-//! `/proc/PID/smaps_rollup`: the memory of a process, summed up page by page (`Documentation/filesystems/proc.rst`,
-//! section 1.1). Parsed without allocating: a recorder reads it again and again.
+//! `/proc/PID/smaps_rollup`: the memory of a process, summed up page by page
+//! (`Documentation/filesystems/proc.rst`, section 1.1). Parsed without allocating, because a recorder reads
+//! it repeatedly.
 
 use crate::stat::number;
 use crate::{Error, Pid, Result};
 
-/// Sums over all mappings of a process, from `smaps_rollup`. In bytes; pages of hugetlbfs are in none of them.
+/// Sums over all mappings of a process, from `smaps_rollup`. In bytes; hugetlbfs pages are not included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rollup {
     /// Resident.
     pub rss_bytes: u64,
-    /// Proportional: a page that n processes have counts 1/n.
+    /// Proportional: a page mapped by n processes counts 1/n.
     pub pss_bytes: u64,
-    /// Unique: pages that nobody else has.
+    /// Unique: pages mapped exclusively.
     pub uss_bytes: u64,
     /// Swapped out.
     pub swap_bytes: u64,
     /// Resident anonymous memory.
     pub anonymous_bytes: u64,
-    /// Proportional: of anonymous memory, of files, of shared memory. Absent before Linux 5.4.
+    /// Proportional, split into anonymous memory, files and shared memory. Absent before Linux 5.4.
     pub pss_parts: Option<Backed>,
 }
 
-/// Resident or proportional bytes by what backs them.
+/// Resident or proportional bytes by backing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Backed {
     /// Anonymous memory.
@@ -33,7 +34,7 @@ pub struct Backed {
 }
 
 impl Rollup {
-    /// Reads the sums. The kernel walks all page tables of the process for it.
+    /// Reads the sums, for which the kernel walks all page tables of the process.
     ///
     /// # Errors
     /// The process is gone, may not be read, or has no memory (a kernel thread or zombie).
@@ -44,8 +45,8 @@ impl Rollup {
         Self::parse(&text).ok_or_else(|| Error::malformed(pid, what, &text))
     }
 
-    /// Takes the contents of the file apart. `None` when it has no `Pss`: a process without memory (a zombie), or
-    /// an unexpected form.
+    /// Parses the contents of the file. `None` without a `Pss` line (a process without memory, such as a
+    /// zombie) or for an unexpected format.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut rollup = Rollup::default();

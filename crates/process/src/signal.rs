@@ -1,14 +1,16 @@
-//! Asks a process to end or makes it, and receives such requests to ourselves.
+//! Asks or forces a process to end, and receives such requests to this process.
 
 use crate::{Error, Pid, Result};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sends SIGTERM: servers finish their requests and end.
 ///
 /// # Errors
-/// The process is gone, or is somebody else's.
+/// The process is gone, or belongs to somebody else.
 pub fn terminate(pid: Pid) -> Result<()> {
     send(pid, Signal::SIGTERM)
 }
@@ -16,7 +18,7 @@ pub fn terminate(pid: Pid) -> Result<()> {
 /// Sends SIGKILL.
 ///
 /// # Errors
-/// The process is gone, or is somebody else's.
+/// The process is gone, or belongs to somebody else.
 pub fn end(pid: Pid) -> Result<()> {
     send(pid, Signal::SIGKILL)
 }
@@ -24,28 +26,28 @@ pub fn end(pid: Pid) -> Result<()> {
 /// Sends SIGINT, as Ctrl-C does.
 ///
 /// # Errors
-/// The process is gone, or is somebody else's.
+/// The process is gone, or belongs to somebody else.
 pub fn interrupt(pid: Pid) -> Result<()> {
     send(pid, Signal::SIGINT)
 }
 
-/// A request to end that has reached us.
+/// A request to end that this process received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Ctrl-C or SIGINT, as opposed to SIGTERM and SIGHUP.
     pub is_interrupt: bool,
-    /// It came from the terminal, which has told the whole foreground process group.
+    /// It came from the terminal, which signaled the whole foreground process group.
     pub from_terminal: bool,
 }
 
-/// SIGINT, SIGTERM and SIGHUP, read when we are ready for them instead of ending us.
+/// SIGINT, SIGTERM and SIGHUP, queued until read instead of ending this process.
 #[derive(Debug)]
 pub struct Requests {
     signals: SignalFd,
 }
 
 impl Requests {
-    /// Takes the signals over for the calling thread and those that it starts from now on. Commands that are started
+    /// Takes over the signals for the calling thread and for threads it starts from now on. Commands started
     /// later would inherit the mask.
     ///
     /// # Errors
@@ -60,7 +62,7 @@ impl Requests {
         Ok(Requests { signals })
     }
 
-    /// The next request, if there is one.
+    /// Returns the next request, if there is one.
     #[must_use]
     pub fn next(&self) -> Option<Request> {
         let info = self.signals.read_signal().ok()??;
@@ -78,6 +80,42 @@ impl AsFd for Requests {
     }
 }
 
+/// The first request to end: SIGINT, SIGTERM or SIGHUP.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn interrupted(_: c_int) {
+    if INTERRUPTED.swap(true, Ordering::Relaxed) {
+        // As a shell says it of a program that Ctrl-C has ended.
+        exit_at_once(130);
+    }
+}
+
+#[allow(unsafe_code)]
+fn exit_at_once(status: c_int) -> ! {
+    // SAFETY: `_exit` is async-signal-safe (signal-safety(7)) and touches no memory.
+    unsafe { nix::libc::_exit(status) }
+}
+
+/// A flag that the first SIGINT, SIGTERM or SIGHUP sets, for long work that is to end well. The second one ends the program at
+/// once, with status 130. Commands that are started later get none of this. A SIGHUP that `nohup` ignores stays ignored.
+///
+/// # Errors
+/// The kernel's reason.
+#[allow(unsafe_code)]
+pub fn interruptible() -> std::io::Result<&'static AtomicBool> {
+    let action = SigAction::new(SigHandler::Handler(interrupted), SaFlags::SA_RESTART, SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // SAFETY: The handler swaps an atomic and may call `_exit`: both are async-signal-safe.
+        let before = unsafe { sigaction(signal, &action) }?;
+        if signal == Signal::SIGHUP && matches!(before.handler(), SigHandler::SigIgn) {
+            // With `nohup` the work is meant to go on.
+            // SAFETY: As it was.
+            unsafe { sigaction(signal, &before) }?;
+        }
+    }
+    Ok(&INTERRUPTED)
+}
+
 /// Makes a write beyond RLIMIT_FSIZE an error instead of the end of this process.
 #[allow(unsafe_code)]
 pub fn survive_file_size_limit() {
@@ -86,7 +124,7 @@ pub fn survive_file_size_limit() {
     let _ = unsafe { sigaction(Signal::SIGXFSZ, &ignore) };
 }
 
-/// The signal of that name: `INT`, `SIGINT`.
+/// Returns the signal with that name: `INT`, `SIGINT`.
 #[must_use]
 pub fn named(name: &str) -> Option<Signal> {
     format!("SIG{}", name.strip_prefix("SIG").unwrap_or(name)).parse().ok()
@@ -95,7 +133,7 @@ pub fn named(name: &str) -> Option<Signal> {
 /// Sends any signal.
 ///
 /// # Errors
-/// The process is gone, or is somebody else's.
+/// The process is gone, or belongs to somebody else.
 pub fn send(pid: Pid, signal: Signal) -> Result<()> {
     kill(nix::unistd::Pid::from_raw(pid.0), signal)
         .map_err(|errno| Error::from_io(pid, "the permission to signal it", errno.into()))

@@ -1,7 +1,7 @@
-//! `/proc/PID/stat`: what a process uses, as cheaply as the kernel gives it.
+//! `/proc/PID/stat`: a process's resource usage, from the cheapest source in the kernel.
 //!
-//! Format: `Documentation/filesystems/proc.rst` (table 1-4) and proc_pid_stat(5). Parsed by hand: a recorder reads this
-//! file hundreds of times a second.
+//! Format: `Documentation/filesystems/proc.rst` (table 1-4) and proc_pid_stat(5). Parsed by hand, because a
+//! recorder reads this file hundreds of times per second.
 
 use crate::Pid;
 
@@ -16,11 +16,11 @@ pub struct Stat {
     pub state: u8,
     /// The parent; 0 for one in another PID namespace.
     pub parent: Pid,
-    /// Session.
+    /// The session ID.
     pub session: i32,
     /// Page faults without I/O, of the process itself.
     pub minor_faults: u64,
-    /// The same of its children that were waited for, and theirs.
+    /// Page faults without I/O of awaited children and their descendants.
     pub children_minor_faults: u64,
     /// Page faults that needed I/O.
     pub major_faults: u64,
@@ -28,30 +28,30 @@ pub struct Stat {
     pub user_ticks: u64,
     /// CPU in the kernel, in clock ticks.
     pub system_ticks: u64,
-    /// `user_ticks` of its children that were waited for, and theirs.
+    /// `user_ticks` of awaited children and their descendants.
     pub children_user_ticks: u64,
-    /// `system_ticks` of its children that were waited for, and theirs.
+    /// `system_ticks` of awaited children and their descendants.
     pub children_system_ticks: u64,
-    /// Threads; for a zombie 1, or 0 once it is being reaped.
+    /// Number of threads; for a zombie 1, or 0 once it is being reaped.
     pub threads: u64,
-    /// The time at which it started, in clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub start_ticks: u64,
     /// Resident bytes.
     pub rss_bytes: u64,
 }
 
 impl Stat {
-    /// Takes the contents of the file apart; `None` when they do not have the documented form.
+    /// Parses the contents of the file; `None` if they deviate from the documented format.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|&b| b == b'(')?;
-        // The name may hold anything, a closing parenthesis too: the last one ends it.
+        // The name may contain anything, even a closing parenthesis; the last one ends it.
         let close = text.iter().rposition(|&b| b == b')')?;
         let pid = number(text.get(..open)?)?;
         let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
         let rest = text.get(close + 2..)?;
         let &state = rest.first()?;
-        // The fields from 4 on, up to 24; the rest is not needed.
+        // Fields 4 to 24; the rest is not needed.
         let mut fields = [0i64; 21];
         let mut values = rest.get(2..)?.split(|&b| b == b' ');
         for field in &mut fields {
@@ -74,20 +74,20 @@ impl Stat {
             children_system_ticks: count(17),
             threads: count(20),
             start_ticks: count(22),
-            rss_bytes: count(24).saturating_mul(crate::PAGE_SIZE),
+            rss_bytes: count(24).saturating_mul(crate::page_size()),
         })
     }
 
-    /// Returns whether it has ended and only waits for its parent. A process whose first thread has ended while others go on
-    /// shows that one's state.
+    /// Returns whether it has ended and only waits for its parent. A process whose first thread has ended
+    /// while others continue shows that thread's state.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 }
 
-/// A decimal number, surrounded by blanks perhaps. What does not fit is `None`, save for values of 2^63 and more
-/// (field 25 of an unlimited process), which no caller reads.
+/// Parses a decimal number, possibly surrounded by blanks. A number that does not fit is `None`; that
+/// includes values of 2^63 and more (field 25 of an unlimited process), which no caller reads.
 pub(crate) fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }

@@ -1,48 +1,50 @@
-//! Reads `/proc/PID/status` (`Documentation/filesystems/proc.rst`, section 1.1), a process's command line and its
-//! name.
+//! Reads `/proc/PID/status` (`Documentation/filesystems/proc.rst`, section 1.1), a process's command line and
+//! its name.
 //!
-//! **Which RSS is true**: from Linux 6.2 to 6.16 `VmRSS` is the sum of per-CPU counters read without their remainders
-//! and may be off by some 100 KiB a core; since 6.17 it is exact again. `Rss` of `smaps_rollup` ([`crate::rollup`]) walks the page tables and
-//! is exact at the moment of the walk, but costs about 30 ms for each GiB. Both leave the shared zero page out.
+//! **Accuracy of RSS**: from Linux 6.2 to 6.16 `VmRSS` is the sum of per-CPU counters read without their
+//! remainders and may be off by some 100 KiB per core; since 6.17 it is exact again. `Rss` of `smaps_rollup`
+//! ([`crate::rollup`]) walks the page tables and is exact at the moment of the walk, but costs about 30 ms
+//! per GiB. Both exclude the shared zero page.
 
 use crate::rollup::Backed;
 use crate::watch::ProcFs;
 use crate::{Error, Pid, Result};
+use std::path::PathBuf;
 use unbloat_untrusted::Untrusted;
 
-/// The kind of a process, as far as it decides what can be told about it.
+/// The kind of a process, as far as it limits what can be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A program in user space.
     Program,
-    /// A thread of the kernel: it has no user memory.
+    /// A kernel thread, which has no user memory.
     KernelThread,
-    /// Ended, and not yet waited for by its parent: its memory is gone.
+    /// Ended, but not yet awaited by its parent; its memory is gone.
     Zombie,
 }
 
-/// `/proc/PID/status`, the fields that are used here. Sizes in bytes.
+/// The relevant fields of `/proc/PID/status`. Sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The short name (`comm`), at most 15 bytes.
     pub name: String,
     /// The kind of process.
     pub kind: Kind,
-    /// Its parent; 0 if that lies outside of our PID namespace.
+    /// Its parent; 0 if that lies outside our PID namespace.
     pub parent: Pid,
-    /// Its threads.
+    /// Number of threads.
     pub threads: u64,
     /// `VmRSS`; absent for a kernel thread or zombie.
     pub rss_bytes: Option<u64>,
-    /// `RssAnon`, `RssFile`, `RssShmem` (since Linux 4.5): what the resident bytes are backed by.
+    /// The backing of the resident bytes: `RssAnon`, `RssFile`, `RssShmem` (since Linux 4.5).
     pub backing: Option<Backed>,
     /// `VmSwap`.
     pub swap_bytes: Option<u64>,
-    /// `VmLck`: memory that may not be swapped out, and that `madvise` does not give back.
+    /// `VmLck`: memory that may not be swapped out, and that `madvise` does not release.
     pub locked_bytes: Option<u64>,
-    /// Cores that it may run on (`sched_setaffinity(2)`).
+    /// Number of cores it may run on (`sched_setaffinity(2)`).
     pub allowed_cores: Option<u64>,
-    /// Its numbers in its own and the enclosing PID namespaces, ours first.
+    /// Its PIDs in its own and the enclosing PID namespaces, ours first.
     pub namespace_pids: Vec<Pid>,
 }
 
@@ -53,7 +55,7 @@ impl Status {
     /// Reads the status of a process.
     ///
     /// # Errors
-    /// The process is gone, or `/proc` does not let us look (`hidepid`).
+    /// The process is gone, or `/proc` hides it (`hidepid`).
     pub fn of(pid: Pid) -> Result<Self> {
         let text = read(pid, "status", "the status")?;
         let stat = read(pid, "stat", "the status")?;
@@ -97,7 +99,8 @@ impl Status {
     }
 }
 
-/// Cores that are online (`/sys/devices/system/cpu/online`, for example `0-3,8`), if the kernel says so.
+/// Returns the number of online cores (`/sys/devices/system/cpu/online`, for example `0-3,8`), if the kernel
+/// reports it.
 #[must_use]
 pub fn online_cores() -> Option<u64> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
@@ -109,27 +112,40 @@ fn cores_in_range(range: &str) -> Option<u64> {
     last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
 }
 
-/// A mask in hexadecimal digits, with a comma after every eight.
+/// Counts the bits of a hexadecimal mask with a comma after every eight digits.
 fn cores_in_mask(mask: &str) -> u64 {
     mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| u64::from(digit.count_ones())).sum()
 }
 
-/// The flags are the ninth field; the second, in parentheses, may hold anything.
+/// Reads the flags, which are the ninth field; the second, in parentheses, may contain anything.
 fn kernel_thread(stat: &str) -> bool {
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     after_name.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0) & KERNEL_THREAD != 0
 }
 
-/// The command line of a process, arguments joined with spaces; the short name in brackets when it has none.
+/// Returns the command line of a process with the arguments joined by spaces, or the short name in brackets
+/// if it has none.
 ///
 /// # Errors
 /// The process is gone.
 pub fn command(pid: Pid) -> Result<Untrusted> {
-    // Who has no command line has a name, and who is gone has neither.
+    // A process without a command line has a name; one that is gone has neither.
     ProcFs::default().command(pid).map_or_else(|| Ok(Untrusted::new(format!("[{}]", name(pid)?.raw()))), Ok)
 }
 
-/// The short name of a process or thread (`comm`).
+/// Returns the working directory of a process, by the name that it has for the process itself.
+///
+/// # Errors
+/// The process is gone, or may not be looked at.
+pub fn directory(pid: Pid) -> Result<PathBuf> {
+    let link = |name| std::fs::read_link(pid.proc(name));
+    let directory = link("cwd").map_err(|e| Error::from_io(pid, "the working directory", e))?;
+    // The kernel names both from our root on; the process has names from its own root on.
+    let inside = link("root").ok().and_then(|root| Some(directory.strip_prefix(root).ok()?.to_path_buf()));
+    Ok(inside.map_or(directory, |inside| PathBuf::from("/").join(inside)))
+}
+
+/// Returns the short name of a process or thread (`comm`).
 ///
 /// # Errors
 /// It is gone.
@@ -142,7 +158,7 @@ fn read(pid: Pid, file: &str, what: &'static str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `1234 kB`: the kernel means KiB.
+/// Parses `1234 kB`, by which the kernel means KiB.
 fn kib(value: &str) -> Option<u64> {
     value.strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
@@ -171,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_kernels_thread_daemon_is_told_apart() {
-        // In a container number 2 may be anything or nobody.
+        // In a container PID 2 may be anything, or absent.
         if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
             assert_eq!(Status::of(Pid(2)).unwrap().kind, Kind::KernelThread);
             assert_eq!(command(Pid(2)).unwrap(), "[kthreadd]");

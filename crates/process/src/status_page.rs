@@ -1,11 +1,12 @@
 //! Finds and reads the status page that `libunbloat.so` keeps in a process.
 //!
-//! The page is found through the process's own mappings, not by guessing a directory: what is mapped there is what
-//! the runtime is writing to, whatever the environment of the two sides. See [`unbloat_contract`] for the layout.
+//! The page is found through the process's own mappings rather than by guessing a directory: the mapped page
+//! is the one the runtime writes to, whatever the environments of the two sides. See [`unbloat_contract`] for
+//! the layout.
 //!
-//! The page is read where it is mapped, in the target's memory. That asks for more permission than the file does
-//! (ptrace(2), "access mode checking"); without it the mapped file is opened, with the care of `target_file`. A path is never
-//! opened as it stands: a FIFO, a device or a link in its place is the target's to put there.
+//! The page is read in the target's memory. This requires more permission than the file does (ptrace(2),
+//! "access mode checking"); without it the mapped file is opened, with the precautions of `target_file`. A
+//! path is never opened directly, because the target could put a FIFO, a device or a link there.
 
 use crate::sandbox::{self, Limits, Scope};
 use crate::target_file::{NotOpened, open_mapped};
@@ -18,23 +19,24 @@ use std::path::Path;
 use std::time::Duration;
 use unbloat_contract::{FileName, Malformed, PAGE_BYTES, Snapshot};
 
-/// Reads the status page of a process in a confined child; `None` when it has none (or has not finished making it).
+/// Reads the status page of a process in a confined child; `None` if it has none (or has not finished
+/// creating it).
 ///
-/// `pid` is the process id as seen from here. A process in another container is reached through its own root.
+/// `pid` is the process ID in our namespace. A process in another container is reached through its own root.
 ///
 /// # Errors
-/// When the process cannot be looked into, or its page is of another version of the layout.
+/// Access to the process is denied, or its page has another version of the layout.
 pub fn read(pid: Pid) -> Result<Option<Snapshot>> {
     let bytes = look(pid, Stopping::Never, |_| page_of(pid))?;
     Ok(bytes.and_then(|bytes| Snapshot::parse(&bytes).ok()))
 }
 
-/// Every process that has a status page and that we may look at, by pid.
+/// Returns all accessible processes that have a status page, by PID.
 ///
-/// One confined child looks at all of them. If one process keeps it from its end, each gets a child of its own.
+/// One confined child examines all of them. If one process keeps it from finishing, each gets its own child.
 ///
 /// # Errors
-/// The error of reading `/proc` itself. Processes that vanish or that belong to others are left out.
+/// The error of reading `/proc` itself. Processes that vanish or belong to others are skipped.
 pub fn list() -> io::Result<Vec<(Pid, Snapshot)>> {
     let pids = ProcFs::default().pids()?;
     let limits = Limits { deadline: LISTING, ..Limits::of_resident(0) };
@@ -52,17 +54,17 @@ pub fn list() -> io::Result<Vec<(Pid, Snapshot)>> {
     Ok(pages)
 }
 
-/// The time for one look at all processes.
+/// Time limit for examining all processes.
 const LISTING: Duration = Duration::from_secs(2);
 
-/// The bytes of a process's page, well formed.
+/// Returns the bytes of a process's page, if well formed.
 fn page_of(pid: Pid) -> Result<Option<Vec<u8>>> {
     let maps = Maps::of(pid)?;
     let is_page = |mapping: &&Mapping| mapping.file().is_some_and(is_status_page);
     let Some(mapping) = maps.iter().find(is_page) else { return Ok(None) };
     let bytes = match from_memory(pid, mapping).or_else(|_| from_file(pid, mapping)) {
         Ok(bytes) => bytes,
-        // Its file is cut short or was not made by the runtime: there is no page to be read.
+        // Its file is truncated or was not created by the runtime, so there is no page to read.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(source) => return Err(Error::from_io(pid, "the status page", source)),
     };

@@ -1,7 +1,7 @@
 //! Stops all threads of a process for a moment.
 //!
-//! `PTRACE_SEIZE` and `PTRACE_INTERRUPT` (`ptrace(2)`): no signal is sent, system calls are restarted by the kernel, and
-//! if this tool is killed meanwhile the kernel lets the threads go on by itself.
+//! `PTRACE_SEIZE` and `PTRACE_INTERRUPT` (`ptrace(2)`): no signal is sent, system calls are restarted by the
+//! kernel, and if this tool is killed meanwhile the kernel resumes the threads by itself.
 
 use crate::{Error, Pid, Result, threads};
 use nix::errno::Errno;
@@ -11,14 +11,14 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The time that all threads may take to stop. One in an uninterruptible system call (a hanging network file system) does not
-/// stop at all; then the others must not wait for it.
+/// Time limit for all threads to stop. A thread in an uninterruptible system call (a hanging network file
+/// system) does not stop at all, and the others must not wait for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A process whose threads stand still until this is dropped. To be dropped by the thread that made it.
+/// A process whose threads are stopped until this is dropped. Must be dropped by the thread that created it.
 #[derive(Debug)]
 pub struct Stopped {
-    /// The threads, and a signal that was on its way to them.
+    /// The threads, each with any signal that was about to be delivered to it.
     threads: HashMap<Pid, Option<Signal>>,
     since: Instant,
 }
@@ -27,8 +27,8 @@ impl Stopped {
     /// Stops all threads of a process.
     ///
     /// # Errors
-    /// The process is gone, may not be traced (another tracer has it, or the right is missing), or one of its threads
-    /// does not stop within half a second. Whatever was stopped goes on.
+    /// The process is gone, may not be traced (another tracer is attached, or permission is missing), or one
+    /// of its threads does not stop within half a second. Stopped threads are resumed.
     pub fn all(pid: Pid) -> Result<Self> {
         let mut stopped = Stopped { threads: HashMap::new(), since: Instant::now() };
         // Threads that start meanwhile are found in the next round; a stopped thread starts none.
@@ -38,7 +38,7 @@ impl Stopped {
         if stopped.threads.is_empty() { Err(Error::Gone { pid }) } else { Ok(stopped) }
     }
 
-    /// Lets the threads go on; returns how long they stood still.
+    /// Resumes the threads and returns how long they were stopped.
     #[must_use]
     pub fn resume(self) -> Duration {
         let since = self.since;
@@ -55,7 +55,7 @@ impl Stopped {
             match ptrace::seize(raw(tid), ptrace::Options::empty()) {
                 Ok(()) => {
                     self.threads.insert(tid, None);
-                    // Fails only when the thread has ended meanwhile, which waiting for it will find.
+                    // Fails only if the thread has ended meanwhile, which the wait will detect.
                     let _ = ptrace::interrupt(raw(tid));
                 }
                 Err(Errno::ESRCH) => {}
@@ -87,7 +87,8 @@ impl Stopped {
 
     fn has_stopped(&mut self, tid: Pid) -> bool {
         match waitpid(raw(tid), Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
-            // Nothing new: an earlier round has seen it stop (this call works in a stop only), or it runs.
+            // Nothing new: either an earlier round saw it stop (this call only works in a stop), or it is
+            // running.
             Ok(WaitStatus::StillAlive) => ptrace::getsiginfo(raw(tid)).is_ok(),
             Ok(WaitStatus::Stopped(_, signal)) => {
                 self.threads.insert(tid, Some(signal));
@@ -105,7 +106,7 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         for (&tid, &signal) in &self.threads {
-            // Fails only when the thread was killed meanwhile.
+            // Fails only if the thread was killed meanwhile.
             let _ = ptrace::detach(raw(tid), signal);
         }
     }

@@ -1,23 +1,22 @@
-//! Made-up memory, which tests and fuzz targets give to the walkers instead of a process.
+//! Synthetic memory, which tests and fuzz targets pass to the walkers instead of a process.
 
-use crate::{Error, Memory, PAGE_SIZE, Pid, Residency, Result};
+use crate::{Error, Memory, Pid, Residency, Result, page_size};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-const PAGE: usize = PAGE_SIZE as usize;
-
-/// Pages that have been written to, by address; everything else is mapped nowhere.
+/// Pages that have been written, by address; everything else is unmapped.
 #[derive(Debug, Clone, Default)]
-pub struct SyntheticMemory(BTreeMap<u64, Box<[u8; PAGE]>>);
+pub struct SyntheticMemory(BTreeMap<u64, Box<[u8]>>);
 
 impl SyntheticMemory {
-    /// Writes bytes at an address, making the pages that it takes.
+    /// Writes bytes at an address, creating the pages they occupy.
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         let mut rest = bytes;
         let mut at = address;
         while !rest.is_empty() {
-            let (page, offset) = (at / PAGE_SIZE, (at % PAGE_SIZE) as usize);
-            let (now, later) = rest.split_at(rest.len().min(PAGE - offset));
-            let page = self.0.entry(page).or_insert_with(|| Box::new([0; PAGE]));
+            let (page, offset) = (at / page_size(), (at % page_size()) as usize);
+            let (now, later) = rest.split_at(rest.len().min(page_size() as usize - offset));
+            let page = self.0.entry(page).or_insert_with(|| vec![0; page_size() as usize].into());
             page[offset..offset + now.len()].copy_from_slice(now);
             at = at.wrapping_add(now.len() as u64);
             rest = later;
@@ -36,9 +35,9 @@ impl Memory for SyntheticMemory {
         let mut done = 0;
         while done < len {
             let at = address.wrapping_add(done as u64);
-            let offset = (at % PAGE_SIZE) as usize;
-            let step = (len - done).min(PAGE - offset);
-            let Some(page) = self.0.get(&(at / PAGE_SIZE)) else {
+            let offset = (at % page_size()) as usize;
+            let step = (len - done).min(page_size() as usize - offset);
+            let Some(page) = self.0.get(&(at / page_size())) else {
                 return Err(Error::Unreadable { pid: Pid(0), address, len });
             };
             buffer[done..done + step].copy_from_slice(&page[offset..offset + step]);
@@ -49,11 +48,23 @@ impl Memory for SyntheticMemory {
 
     fn residency(&self, start: u64, len: u64) -> Result<Residency> {
         let mut residency = Residency::none(start, len);
-        let pages = start / PAGE_SIZE..start.saturating_add(len).div_ceil(PAGE_SIZE);
+        let pages = start / page_size()..start.saturating_add(len).div_ceil(page_size());
         for (page, _) in self.0.range(pages) {
-            residency.set_resident(page * PAGE_SIZE, true);
+            residency.set_resident(page * page_size(), true);
         }
         Ok(residency)
+    }
+
+    fn populated(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut parts: Vec<Range<u64>> = Vec::new();
+        for (page, _) in self.0.range(range.start / page_size()..range.end.div_ceil(page_size())) {
+            let part = (page * page_size()).max(range.start)..((page + 1) * page_size()).min(range.end);
+            match parts.last_mut().filter(|last| last.end == part.start) {
+                Some(last) => last.end = part.end,
+                None => parts.push(part),
+            }
+        }
+        parts
     }
 }
 
@@ -64,12 +75,12 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_across_pages_and_the_rest_is_not_there() {
-        let mut memory = SyntheticMemory::default();
-        memory.write(0x1ffc, b"across pages");
+        let (mut memory, boundary) = (SyntheticMemory::default(), 2 * page_size());
+        memory.write(boundary - 4, b"across pages");
         let mut read = [0; 12];
-        memory.read(0x1ffc, &mut read).unwrap();
+        memory.read(boundary - 4, &mut read).unwrap();
         assert_eq!(&read, b"across pages");
-        assert!(memory.word(0x3000).is_err());
-        assert_eq!(memory.residency(0, 0x4000).unwrap().resident_bytes(), 0x2000);
+        assert!(memory.word(3 * page_size()).is_err());
+        assert_eq!(memory.residency(0, 4 * page_size()).unwrap().resident_bytes(), 2 * page_size());
     }
 }

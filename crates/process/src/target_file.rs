@@ -1,13 +1,13 @@
 //! Opens files that a target has mapped, without trusting the target's file system.
 //!
-//! The names in `/proc/PID/maps`, and what lies behind them, are the target's to choose. A FIFO would block whoever opens
-//! it, opening a device can act on the device, and a symbolic link leads where the target likes. So a file is first
-//! located with `O_PATH`, which neither blocks nor acts; it must be a regular file and the very one that is mapped, and
-//! only then is it opened for reading, without blocking.
+//! The target controls the names in `/proc/PID/maps` and whatever is behind them. Opening a FIFO would block,
+//! opening a device can have side effects, and a symbolic link leads wherever the target likes. So a file is
+//! first located with `O_PATH`, which neither blocks nor has side effects. It must be a regular file and the
+//! very one that is mapped; only then is it opened for reading, without blocking.
 //!
-//! Names are resolved below the target's root, component by component, and follow no link and no `..`. That is
-//! `openat2(2)` with `RESOLVE_IN_ROOT` and `RESOLVE_NO_SYMLINKS`, done with `openat`: a filter of system calls can look at
-//! the flags of the one and not at those of the other, and kernels before 5.6 have only the one.
+//! Names are resolved below the target's root, component by component, following no link and no `..`. This is
+//! `openat2(2)` with `RESOLVE_IN_ROOT` and `RESOLVE_NO_SYMLINKS`, implemented with `openat`: a system call
+//! filter can check the flags of `openat` but not those of `openat2`, and kernels before 5.6 lack the latter.
 
 use crate::{Mapping, Pid};
 use nix::errno::Errno;
@@ -26,13 +26,13 @@ pub(crate) enum NotOpened {
     /// The mapping has no file.
     #[error("it is not a file")]
     NoFile,
-    /// A FIFO, a device, a socket, a directory.
+    /// The file is a FIFO, a device, a socket or a directory.
     #[error("it is not a regular file")]
     NotRegular,
-    /// The name means another file by now.
+    /// The name now refers to another file.
     #[error("the file was replaced after it was mapped (an upgrade?); only root can open the old one")]
     Replaced,
-    /// A symbolic link lies on the way, which the kernel never reports for a mapped file.
+    /// The path contains a symbolic link, which the kernel never reports for a mapped file.
     #[error("its name leads through a symbolic link, so it is not the mapped file")]
     Link,
     /// The kernel's reason.
@@ -51,12 +51,12 @@ impl From<Errno> for NotOpened {
 
 /// Opens the file behind a mapping for reading.
 ///
-/// `/proc/PID/map_files` comes first: it is the very file, also when its name is gone; it needs
-/// `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`. Otherwise the file is opened by its name, if that still means the same
-/// file.
+/// `/proc/PID/map_files` comes first: it is the very file even if its name is gone, but requires
+/// `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`. Otherwise the file is opened by name, if that still refers to
+/// the same file.
 ///
 /// # Errors
-/// It is not a file, not a regular one, not the mapped one any more, or cannot be opened from here.
+/// It is not a file, not a regular one, no longer the mapped one, or cannot be opened by this process.
 pub(crate) fn open_mapped(pid: Pid, mapping: &Mapping) -> Result<File, NotOpened> {
     let exact = pid.proc(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
     let located = match openat(AT_FDCWD, &exact, LOCATE, Mode::empty()) {
@@ -67,7 +67,7 @@ pub(crate) fn open_mapped(pid: Pid, mapping: &Mapping) -> Result<File, NotOpened
     open_located(&located)
 }
 
-/// Locates without opening: nothing blocks and no driver is asked.
+/// Locates without opening: nothing blocks and no driver is called.
 const LOCATE: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
 /// Locates a file by its name below the root of a process.
@@ -82,7 +82,7 @@ fn locate_in_root(pid: Pid, path: &Path) -> Result<OwnedFd, NotOpened> {
     Ok(at)
 }
 
-/// Checks that a located file is regular and the one that is mapped.
+/// Checks that a located file is regular and the mapped one.
 fn check(located: &OwnedFd, mapping: &Mapping) -> Result<(), NotOpened> {
     let stat = fstat(located)?;
     if SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
@@ -92,15 +92,16 @@ fn check(located: &OwnedFd, mapping: &Mapping) -> Result<(), NotOpened> {
     if same { Ok(()) } else { Err(NotOpened::Replaced) }
 }
 
-/// Returns whether a file lies on the device of a mapping. On overlayfs and btrfs `stat(2)` reports another number than
-/// `/proc/PID/maps` (`show_map_vma`, fs/proc/task_mmu.c, has the superblock's): there the inode has to do.
+/// Returns whether a file lies on the device of a mapping. On overlayfs and btrfs `stat(2)` reports a
+/// different number than `/proc/PID/maps` (`show_map_vma`, fs/proc/task_mmu.c, uses the superblock's), so the
+/// inode has to suffice there.
 fn is_same_device(located: &OwnedFd, stat: &FileStat, mapping: &Mapping) -> bool {
     (major(stat.st_dev), minor(stat.st_dev)) == mapping.device
         || fstatfs(located)
             .is_ok_and(|fs| [OVERLAYFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC].contains(&fs.filesystem_type()))
 }
 
-/// Opens a located regular file for reading, through our own descriptor and not by any name of the target's.
+/// Opens a located regular file for reading, through our own descriptor rather than any name of the target's.
 fn open_located(located: &OwnedFd) -> Result<File, NotOpened> {
     File::options()
         .read(true)
@@ -119,7 +120,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    /// A file that this process has mapped, and the line of it in `maps`.
+    /// A file mapped by this process, and its line in `maps`.
     struct Mapped {
         directory: tempfile::TempDir,
         mapping: Mapping,
@@ -133,7 +134,7 @@ mod tests {
             std::fs::write(&path, vec![7; 8192]).unwrap();
             let file = File::open(&path).unwrap();
             let length = NonZeroUsize::new(8192).unwrap();
-            // SAFETY: a new mapping at a place that the kernel chooses.
+            // SAFETY: a new mapping at an address chosen by the kernel.
             let at = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_PRIVATE, &file, 0) };
             let at = at.unwrap();
             let mapping = Maps::of(Pid::this()).unwrap().find(at.as_ptr() as u64).unwrap().clone();
@@ -178,7 +179,7 @@ mod tests {
         std::fs::rename(mapped.path(), &moved).unwrap();
         symlink(&moved, mapped.path()).unwrap();
         let error = open_mapped(Pid::this(), &mapped.mapping).unwrap_err();
-        // Located as what it is, a link, or refused as one on the way.
+        // Located as a link, or refused as one on the way.
         assert!(matches!(error, NotOpened::Link | NotOpened::NotRegular), "{error}");
     }
 

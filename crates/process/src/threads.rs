@@ -8,17 +8,17 @@ use unbloat_untrusted::Untrusted;
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its number.
+    /// Its ID.
     pub tid: Pid,
     /// Its name (`comm`), unless it has ended meanwhile.
     pub name: Option<Untrusted>,
-    /// Address of the head of its robust futex list, which lies inside of libc's description of the thread
-    /// (`struct pthread`). The kernel knows it because every thread announces it (`set_robust_list(2)`), so it can be
-    /// asked for without stopping the thread.
+    /// Address of the head of its robust futex list, which lies inside libc's description of the thread
+    /// (`struct pthread`). Every thread announces it to the kernel (`set_robust_list(2)`), so it can be
+    /// queried without stopping the thread.
     pub robust_list: Option<u64>,
 }
 
-/// The threads of a process, the main thread first. One that ends meanwhile is left out.
+/// Lists the threads of a process, the main thread first, skipping any that end meanwhile.
 ///
 /// # Errors
 /// The process is gone.
@@ -27,7 +27,19 @@ pub fn threads(pid: Pid) -> Result<Vec<Thread>> {
     Ok(tids(pid)?.into_iter().map(thread).collect())
 }
 
-/// The numbers of the threads of a process, the main thread first.
+/// Lists the stack pointers of the threads that wait in the kernel (`/proc/PID/task/TID/syscall`, the last field but
+/// one). A thread that runs has none.
+#[must_use]
+pub fn stack_pointers(pid: Pid) -> Vec<u64> {
+    let pointer = |tid: Pid| {
+        let text = std::fs::read_to_string(pid.proc("task").join(tid.to_string()).join("syscall")).ok()?;
+        let field = text.split_whitespace().rev().nth(1)?;
+        u64::from_str_radix(field.strip_prefix("0x")?, 16).ok()
+    };
+    tids(pid).unwrap_or_default().into_iter().filter_map(pointer).collect()
+}
+
+/// Lists the thread IDs of a process, the main thread first.
 ///
 /// # Errors
 /// The process is gone.

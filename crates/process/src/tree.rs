@@ -3,10 +3,10 @@
 use crate::{Error, Pid, Result, status};
 use std::collections::HashMap;
 
-/// A process as the tree knows it.
+/// A process in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number.
+    /// Its PID.
     pub pid: Pid,
     /// Its parent.
     pub parent: Pid,
@@ -14,14 +14,14 @@ pub struct Entry {
     pub name: String,
 }
 
-/// All processes that `/proc` shows, at one moment.
+/// All processes in `/proc` at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     entries: Vec<Entry>,
 }
 
 impl Tree {
-    /// Reads the list of processes. One that ends meanwhile is left out.
+    /// Reads the list of processes, skipping any that end meanwhile.
     ///
     /// # Errors
     /// `/proc` cannot be listed.
@@ -39,13 +39,13 @@ impl Tree {
         Ok(Tree { entries })
     }
 
-    /// All processes in order of number.
+    /// Iterates over all processes, ordered by PID.
     pub fn iter(&self) -> std::slice::Iter<'_, Entry> {
         self.entries.iter()
     }
 
-    /// `root` and everything below it, parents before their children. `root` is there even if the tree does not know
-    /// it, so that asking for a process that does not exist fails at the process.
+    /// Returns `root` and everything below it, parents before their children. `root` is included even if it
+    /// is not in the tree, so that an inspection of a nonexistent process fails for that process.
     #[must_use]
     pub fn below(&self, root: Pid) -> Vec<Pid> {
         let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
@@ -55,7 +55,7 @@ impl Tree {
         let mut found = vec![root];
         let mut next = 0;
         while let Some(&pid) = found.get(next) {
-            // Taken out, so that even a tree that was read while it changed has no cycles.
+            // Removed from the map, so that even a tree read during changes has no cycles.
             found
                 .extend(children.remove(&pid).unwrap_or_default().into_iter().filter(|&child| child != root));
             next += 1;
@@ -63,8 +63,9 @@ impl Tree {
         found
     }
 
-    /// The processes whose command line or short name satisfies `matches`, without those below another that does.
-    /// The calling process is left out, and so are those above it: `sudo unbloat --name puma` names puma, too.
+    /// Returns the processes whose command line or short name satisfies `matches`, except those below another
+    /// match. The calling process and its ancestors are excluded, because `sudo unbloat --name puma` also
+    /// contains puma.
     #[must_use]
     pub fn roots_matching(&self, matches: impl Fn(&str) -> bool) -> Vec<Pid> {
         let parents: HashMap<Pid, Pid> = self.entries.iter().map(|e| (e.pid, e.parent)).collect();
@@ -97,7 +98,7 @@ impl Entry {
         Self::parse(pid, &String::from_utf8_lossy(&stat))
     }
 
-    /// `PID (NAME) STATE PPID …`; the name may hold parentheses and spaces.
+    /// Parses `PID (NAME) STATE PPID …`; the name may contain parentheses and spaces.
     fn parse(pid: Pid, stat: &str) -> Option<Self> {
         let (before, after) = stat.rsplit_once(") ")?;
         let (_, name) = before.split_once(" (")?;

@@ -1,7 +1,7 @@
-//! Reads the same few files of a process again and again: kept open, into one buffer.
+//! Reads the same few files of a process repeatedly, keeping them open and using one buffer.
 //!
-//! A file of `/proc/PID` that is kept open belongs to that very process: after its end reads fail with ESRCH, also
-//! when the pid has been given to another. All paths start at a root, so that tests can make up a `/proc`.
+//! An open file in `/proc/PID` belongs to that very process: after its end reads fail with ESRCH, even if the
+//! PID has been reused. All paths start at a root, so that tests can use a synthetic `/proc`.
 
 use crate::{Error, Pid, Result, Rollup, Stat};
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use unbloat_untrusted::Untrusted;
 
-/// A `/proc`.
+/// A `/proc` file system.
 #[derive(Debug, Clone)]
 pub struct ProcFs {
     root: PathBuf,
@@ -23,13 +23,13 @@ impl Default for ProcFs {
 }
 
 impl ProcFs {
-    /// One that lies elsewhere.
+    /// Uses a `/proc` at another path.
     #[must_use]
     pub fn at(root: &Path) -> Self {
         ProcFs { root: root.to_owned() }
     }
 
-    /// All processes.
+    /// Lists all processes.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -38,17 +38,17 @@ impl ProcFs {
         Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid)).collect())
     }
 
-    /// One reading of a process that is not watched.
+    /// Reads `stat` once, for a process that is not watched.
     ///
     /// # Errors
-    /// The process is gone, or its file is not as documented.
+    /// The process is gone, or its file deviates from the documented format.
     pub fn stat(&self, pid: Pid) -> Result<Stat> {
         let what = "the state";
         let text = std::fs::read(self.path(pid, "stat")).map_err(|e| Error::from_io(pid, what, e))?;
         Stat::parse(&text).ok_or_else(|| Error::malformed(pid, "stat", &text))
     }
 
-    /// The process that a thread or process number belongs to (`Tgid` of `status`).
+    /// Returns the process to which a thread or process ID belongs (`Tgid` of `status`).
     #[must_use]
     pub fn leader(&self, pid: Pid) -> Option<Pid> {
         let status = std::fs::read(self.path(pid, "status")).ok()?;
@@ -56,7 +56,8 @@ impl ProcFs {
         std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok().map(Pid)
     }
 
-    /// The command line, arguments joined with blanks; `None` when it has none (a zombie, a kernel thread).
+    /// Returns the command line with the arguments joined by spaces; `None` if there is none (a zombie, a
+    /// kernel thread).
     #[must_use]
     pub fn command(&self, pid: Pid) -> Option<Untrusted> {
         let bytes = std::fs::read(self.path(pid, "cmdline")).ok()?;
@@ -65,14 +66,14 @@ impl ProcFs {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// The numbers that are given out.
+    /// Opens the source of the last PID.
     #[must_use]
     pub fn numbers(&self) -> LastPid {
         LastPid { file: File::open(self.root.join("loadavg")).ok() }
     }
 
-    /// Begins to watch a process. Only what is needed is opened, when it is needed, and stays open if `keep_open`
-    /// (two file descriptors a process).
+    /// Starts to watch a process. Files are opened on first use and stay open if `keep_open` (two file
+    /// descriptors per process).
     #[must_use]
     pub fn watch(&self, pid: Pid, keep_open: bool) -> Watched {
         Watched { proc: self.clone(), pid, keep_open, stat: None, rollup: None }
@@ -83,14 +84,14 @@ impl ProcFs {
     }
 }
 
-/// Tells which number was given out last, to a process or a thread.
+/// The number most recently assigned to a process or thread.
 #[derive(Debug)]
 pub struct LastPid {
     file: Option<File>,
 }
 
 impl LastPid {
-    /// The number, in the PID namespace of whoever made this (fifth field of `loadavg`).
+    /// Returns the number, in the PID namespace of this object's creator (fifth field of `loadavg`).
     #[must_use]
     pub fn last(&self) -> Option<Pid> {
         let mut buffer = [0; 128];
@@ -114,7 +115,7 @@ impl Watched {
     /// Reads `stat`. `buffer` is scratch space that callers share between processes.
     ///
     /// # Errors
-    /// The process is gone, or its file is not as documented.
+    /// The process is gone, or its file deviates from the documented format.
     pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<Stat> {
         read(&self.proc, self.pid, "stat", &mut self.stat, buffer)?;
         if !self.keep_open {
@@ -123,18 +124,19 @@ impl Watched {
         Stat::parse(buffer).ok_or_else(|| Error::malformed(self.pid, "stat", buffer))
     }
 
-    /// Reads `smaps_rollup`; `None` for a process that has no memory (any more). The kernel walks the process's pages
-    /// for it, with its mmap lock held for reading.
+    /// Reads `smaps_rollup`; `None` for a process without memory. The kernel walks the process's pages for
+    /// this, with its mmap lock held for reading.
     ///
     /// # Errors
-    /// The process is gone, or we may not look.
+    /// The process is gone, or access to it is denied.
     pub fn rollup(&mut self, buffer: &mut Vec<u8>) -> Result<Option<Rollup>> {
         let read = read(&self.proc, self.pid, "smaps_rollup", &mut self.rollup, buffer);
         if matches!(read, Err(Error::Gone { .. })) {
-            // An open file belongs to the address space that execve has replaced meanwhile: open it anew, once.
+            // An open file belongs to the address space, which execve has meanwhile replaced: reopen it,
+            // once.
             self.rollup = None;
             match self::read(&self.proc, self.pid, "smaps_rollup", &mut self.rollup, buffer) {
-                // A process in the middle of its end has no memory but still exists.
+                // A process that is ending has no memory but still exists.
                 Err(Error::Gone { .. }) if self.proc.path(self.pid, "stat").exists() => return Ok(None),
                 result => result?,
             }
@@ -148,7 +150,7 @@ impl Watched {
     }
 }
 
-/// Fills `buffer` with the whole of a file that is opened at the first time.
+/// Fills `buffer` with a whole file, opening it on first use.
 fn read(
     proc: &ProcFs,
     pid: Pid,
@@ -176,7 +178,7 @@ fn fill(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
-        // These files come in one piece; a second read only to see the end would double the cost.
+        // These files arrive in one piece; a second read just to see the end would double the cost.
         if buffer.get(length - 1) == Some(&b'\n') && length < buffer.len() {
             break;
         }
@@ -196,7 +198,7 @@ pub fn allow_many_files() -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Clock ticks in a second (`USER_HZ`), the unit of CPU time in `stat`.
+/// Returns clock ticks per second (`USER_HZ`), the unit of CPU time in `stat`.
 #[must_use]
 pub fn ticks_per_second() -> f64 {
     use nix::unistd::{SysconfVar, sysconf};

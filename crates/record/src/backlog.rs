@@ -1,23 +1,24 @@
-//! Keeps what cannot be written yet, because another process holds a lock on the file.
+//! Holds operations that cannot be written yet because another process has locked the file.
 //!
-//! It is bounded: beyond [`MOST_ROWS`] the oldest readings go, and a mark tells that they are missing.
+//! It is bounded: beyond [`MOST_ROWS`] the oldest readings are dropped, and a mark records the gap.
 
 use crate::ops::{Op, Rows};
 use std::collections::VecDeque;
 
-/// Rows that are kept in memory at most: some 40 MB. Twenty processes at ten samples a second fill it in 25 minutes.
+/// Maximum number of rows in memory: some 40 MB. Twenty processes at ten samples per second fill it in 25
+/// minutes.
 const MOST_ROWS: usize = 300_000;
 
-/// Ops that wait to be written, the oldest first.
+/// Operations waiting to be written, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     ops: VecDeque<Op>,
     rows: usize,
-    /// Rows of readings that had to go.
+    /// Rows of readings that were dropped.
     dropped: usize,
 }
 
-/// More processes came and went than can be kept.
+/// Too many processes came and went to hold their rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMuch;
 
@@ -26,10 +27,10 @@ impl Backlog {
         self.ops.is_empty()
     }
 
-    /// Adds ops, and drops the oldest readings for them if need be.
+    /// Adds operations, dropping the oldest readings if necessary.
     ///
     /// # Errors
-    /// There is too much that must not be dropped.
+    /// The operations that must not be dropped exceed the limit.
     pub(crate) fn add(&mut self, ops: Vec<Op>) -> Result<(), TooMuch> {
         self.add_below(ops, MOST_ROWS)
     }
@@ -43,7 +44,7 @@ impl Backlog {
         if self.rows > most_rows { Err(TooMuch) } else { Ok(()) }
     }
 
-    /// Drops readings from the oldest on until `rows` are left.
+    /// Drops readings, oldest first, until `rows` are left.
     fn drop_oldest(&mut self, rows: usize) {
         let (mut left, mut dropped) = (self.rows, 0);
         self.ops.retain(|op| match op.rows() {
@@ -58,12 +59,12 @@ impl Backlog {
         self.dropped += dropped;
     }
 
-    /// The waiting ops in their order.
+    /// Iterates over the waiting operations in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Op> {
         self.ops.iter()
     }
 
-    /// Everything has been written. Returns the number of rows that had to go before.
+    /// Clears the backlog once everything has been written. Returns the number of rows dropped before.
     pub(crate) fn clear(&mut self) -> usize {
         self.ops.clear();
         self.rows = 0;

@@ -1,12 +1,14 @@
 //! Follows births, execs and ends in the recorded tree.
 //!
-//! Where the kernel reports them (see [`unbloat_process::events`]), a thread listens and looks at each newcomer at once. So a
-//! process of a few milliseconds is not missed, and a grandchild whose parent has gone is still recognized. Elsewhere
-//! [`Births::changes`] scans `/proc`: only when a process was made since the last scan, and only the pids given out since.
+//! With a kernel that reports them (see [`unbloat_process::events`]), a thread listens and reads each newcomer
+//! at once. So a process that lives for a few milliseconds is not missed, and a grandchild whose parent has
+//! gone is still recognized. Elsewhere [`Births::changes`] scans `/proc`: only if a process was created since
+//! the last scan, and only the PIDs assigned since.
 //!
-//! Exactly one thread owns the [`Membership`], so a birth is reported once: the listening thread, which also scans when the
-//! kernel dropped events, or else the caller. The first scan runs after the kernel was asked to report and before its first
-//! event is read: each event that was queued by then is about a known member, or about a child of one.
+//! Exactly one thread owns the [`Membership`], so a birth is reported once. This is the listening thread,
+//! which also scans if the kernel dropped events, or else the caller. The first scan runs after the kernel
+//! was asked to report and before its first event is read, so each event queued by then is about a known
+//! member, or about a child of one.
 
 use crate::membership::{Change, Dead, Membership};
 use std::io;
@@ -19,10 +21,10 @@ use unbloat_process::events::{Connector, Event};
 use unbloat_process::stat::Stat;
 use unbloat_process::watch::{LastPid, ProcFs};
 
-/// Gaps in the numbering larger than this are looked at as a whole `/proc`.
+/// Gap in the PID sequence above which the whole of `/proc` is scanned.
 const MANY: i32 = 256;
 
-/// Between two looks at processes that go on without their first thread.
+/// Interval between checks of processes that continue without their first thread.
 const HEADLESS: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -30,10 +32,10 @@ pub(crate) struct Births {
     proc: ProcFs,
     numbers: LastPid,
     source: Source,
-    /// Not yet asked for.
+    /// Changes not yet requested by the caller.
     waiting: Vec<Change>,
     last_pid: Option<Pid>,
-    /// Numbers given out before the last look around that nobody has any more.
+    /// PIDs assigned before the last scan that no longer exist.
     vanished: usize,
 }
 
@@ -52,10 +54,10 @@ struct Listener {
 }
 
 impl Births {
-    /// Follows the descendants of the roots and of the keeper. Without `connector` it looks around by itself.
+    /// Follows the descendants of the roots and of the keeper. Without `connector` it scans by itself.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot create a thread.
     pub(crate) fn new(
         proc: ProcFs,
         keeper: Option<Pid>,
@@ -78,12 +80,12 @@ impl Births {
         Ok(Births { proc, numbers, source, waiting, last_pid, vanished: 0 })
     }
 
-    /// Tells whether the kernel tells of every process, so that none is missed.
+    /// Returns whether the kernel reports every process, so that none is missed.
     pub(crate) fn kernel_reports_all(&self) -> bool {
         matches!(self.source, Source::Listening(_))
     }
 
-    /// Changes since the last call.
+    /// Returns the changes since the last call.
     pub(crate) fn changes(&mut self) -> Vec<Change> {
         let mut changes = std::mem::take(&mut self.waiting);
         match &mut self.source {
@@ -91,7 +93,7 @@ impl Births {
                 let over = listener.thread.is_finished();
                 changes.extend(listener.changes.try_iter());
                 if over {
-                    // The kernel has stopped telling.
+                    // The kernel has stopped reporting.
                     self.stop_listening();
                 }
             }
@@ -111,31 +113,31 @@ impl Births {
         changes
     }
 
-    /// The keeper says that it has started this one. The kernel tells of it too.
+    /// Records a process that the keeper reports as started. The kernel reports it, too.
     pub(crate) fn started_by_keeper(&mut self, pid: Pid) {
         if let Source::Scanning(membership) = &mut self.source {
             self.waiting.extend(membership.started_by_keeper(pid));
         }
     }
 
-    /// Tells whether somebody with this pid was found who may still wait for being reaped.
+    /// Returns whether a process with this PID was found that may still be waiting to be reaped.
     pub(crate) fn knows(&self, pid: Pid) -> bool {
         matches!(&self.source, Source::Scanning(membership) if membership.has(pid))
     }
 
-    /// Whether, at the last look around, processes (or threads, of the tree or not) had come and gone.
+    /// Returns whether processes (or threads, in the tree or not) had come and gone at the last scan.
     pub(crate) fn some_vanished(&self) -> bool {
         self.vanished > 0
     }
 
-    /// A member was seen to lead a session. The kernel tells of that too.
+    /// Records that a member leads a session. The kernel reports that, too.
     pub(crate) fn leads_session(&mut self, stat: &Stat) {
         if let Source::Scanning(membership) = &mut self.source {
             membership.leads_session(stat);
         }
     }
 
-    /// A member was seen to have ended; see [`Membership::ended`]. The kernel tells of that too.
+    /// Records that a member has ended; see [`Membership::ended`]. The kernel reports that, too.
     pub(crate) fn ended(&mut self, pid: Pid, start_ticks: Option<u64>, waits: bool) {
         if let Source::Scanning(membership) = &mut self.source {
             membership.ended(pid, start_ticks, waits);
@@ -166,7 +168,7 @@ impl Listener {
         let (sender, changes) = channel();
         let (waker, end) = UnixStream::pair()?;
         let thread = std::thread::Builder::new().name("births".into()).spawn(move || {
-            // Whatever ends it, the membership is in order; the caller goes on by looking around.
+            // Whatever ends it, the membership is consistent; the caller continues by scanning.
             let _ = listen(&connector, &end, &proc, &mut membership, &sender);
             membership
         })?;
@@ -174,7 +176,7 @@ impl Listener {
     }
 }
 
-/// Tells of changes until the other end of `end` is closed.
+/// Reports changes until the other end of `end` is closed.
 fn listen(
     connector: &Connector,
     end: &UnixStream,
@@ -184,27 +186,27 @@ fn listen(
 ) -> io::Result<()> {
     let mut events: Vec<Event> = Vec::new();
     let tell = |membership: &mut Membership, events: &mut Vec<Event>, more: Vec<Change>| {
-        let heard = events.drain(..).filter_map(|event| membership.handle(event));
-        // Nobody to tell: it ends with the next wait.
-        heard.chain(more).for_each(|change| drop(changes.send(change)));
+        let received = events.drain(..).filter_map(|event| membership.handle(event));
+        // Without a receiver, the thread ends at the next wait.
+        received.chain(more).for_each(|change| drop(changes.send(change)));
     };
     loop {
-        let heard = connector.wait(end, membership.has_headless().then_some(HEADLESS), &mut events)?;
+        let received = connector.wait(end, membership.has_headless().then_some(HEADLESS), &mut events)?;
         tell(membership, &mut events, Vec::new());
         let ended = membership.headless_ended();
         tell(membership, &mut events, ended);
-        let mut lost = heard.lost;
+        let mut lost = received.lost;
         while lost {
             let (found, _) = membership.scan(proc.pids()?, Dead::Skip);
             let missing = membership.missing();
             tell(membership, &mut events, found);
-            // What is still waiting may tell of the missing, and of children that they had.
+            // Events still queued may report the missing processes, and any children they had.
             lost = !connector.take(&mut events)?;
             tell(membership, &mut events, Vec::new());
             let given_up = membership.give_up(missing);
             tell(membership, &mut events, given_up);
         }
-        if heard.over {
+        if received.closed {
             return Ok(());
         }
     }

@@ -1,39 +1,39 @@
 //! Decides how often PSS and the census may be taken.
 //!
-//! Both cost CPU in proportion to the target's size. Each has an account that fills with time. A reading is taken when its
-//! account holds the expected cost: that of the last reading, plus a rate for what the target has grown by since. The account
-//! then pays the actual cost. PSS and census share what the budget leaves after the cheap samples; what one account does not
-//! need goes to the other.
+//! Both cost CPU in proportion to the target's size. Each has an account that fills over time. A reading is
+//! taken when its account holds the expected cost: that of the last reading, plus a rate for the target's
+//! growth since. The account then pays the actual cost. PSS and census share whatever the cheap samples leave
+//! of the budget; the unused part of one account goes to the other.
 
 use std::time::Duration;
 
-/// A reading that is taken within the budget.
+/// A reading that requires a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// PSS, USS and swap of the whole tree.
     Pss,
-    /// The composition of memory.
+    /// The census.
     Census,
 }
 
-/// CPU seconds that an account holds beyond what its next reading needs: what was saved up in quiet times must not come
-/// out as one long burst.
+/// Maximum CPU seconds in an account beyond the cost of its next reading: savings from quiet times must not
+/// turn into one long burst.
 const MOST: f64 = 0.05;
 
-/// About what a reading of one GiB costs on a machine of 2023, in CPU seconds, for memory that was not read before.
+/// Approximate cost of reading one GiB for the first time on a machine of 2023, in CPU seconds.
 const PSS_S_A_GIB: f64 = 0.02;
 const CENSUS_S_A_GIB: f64 = 0.4;
 
-/// Time from the start to the first census, when it is cheap.
+/// Time from the start to the first census, if it is cheap.
 const FIRST_CENSUS: Duration = Duration::from_millis(500);
 
-/// The least share of the budget that PSS and census have, if the cheap samples alone use it up.
+/// Minimum share of the budget for PSS and census, if the cheap samples alone use it up.
 const LEAST_SHARE: f64 = 0.25;
 
 /// The two accounts.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    /// CPU seconds a second.
+    /// CPU seconds per second.
     rate: f64,
     /// Resident bytes of the tree.
     size: u64,
@@ -46,9 +46,9 @@ struct Account {
     interval: Duration,
     since_last: Duration,
     balance: f64,
-    /// Cost of bytes that were not read before, in seconds a GiB.
+    /// Cost of bytes that were not read before, in seconds per GiB.
     a_gib: f64,
-    /// The last reading: its cost, and the bytes that it read.
+    /// The last reading: its cost, and the number of bytes read.
     last: (f64, u64),
 }
 
@@ -57,7 +57,7 @@ impl Account {
         Account { interval, since_last: interval, balance: MOST, a_gib, last: (0.0, 0) }
     }
 
-    /// CPU seconds that the next reading will probably cost.
+    /// Returns the expected cost of the next reading in CPU seconds.
     fn expected(&self, size: u64) -> f64 {
         let (cost, read) = self.last;
         cost + size.saturating_sub(read) as f64 / f64::from(1 << 30) * self.a_gib
@@ -67,12 +67,12 @@ impl Account {
         self.since_last >= self.interval && self.balance > 0.0 && self.balance >= self.expected(size)
     }
 
-    /// In intervals.
+    /// Returns the time since the last reading, in intervals.
     fn waited(&self) -> f64 {
         self.since_last.as_secs_f64() / self.interval.as_secs_f64()
     }
 
-    /// Pays in; returns what the account does not take.
+    /// Pays in; returns the part that the account does not accept.
     fn pay_in(&mut self, seconds: f64, size: u64) -> f64 {
         let after = self.balance + seconds;
         self.balance = after.min(MOST.max(self.expected(size)));
@@ -81,21 +81,23 @@ impl Account {
 }
 
 impl Budget {
-    /// `rate` in CPU seconds a second (0.02 is 2 % of one core); the intervals are the shortest that are wanted.
+    /// Creates a budget. `rate` is in CPU seconds per second (0.02 is 2 % of one core); the intervals are
+    /// minimums.
     #[must_use]
     pub fn new(rate: f64, pss_interval: Duration, census_interval: Duration) -> Self {
         let mut census = Account::new(census_interval, CENSUS_S_A_GIB);
-        // The first census comes a moment after the first PSS: it takes longer, and servers are still starting.
+        // The first census follows shortly after the first PSS: it takes longer, and servers are still
+        // starting.
         census.since_last = census_interval.saturating_sub(FIRST_CENSUS);
         Budget { rate, size: 0, pss: Account::new(pss_interval, PSS_S_A_GIB), census }
     }
 
-    /// The tree has so many resident bytes now.
+    /// Updates the tree's resident bytes.
     pub fn resize(&mut self, rss_bytes: u64) {
         self.size = rss_bytes;
     }
 
-    /// Time has passed in which everything else has used `other_cpu_s` of CPU.
+    /// Lets time pass during which everything else used `other_cpu_s` of CPU.
     pub fn pass(&mut self, elapsed: Duration, other_cpu_s: f64) {
         let size = self.size;
         let all = self.rate * elapsed.as_secs_f64();
@@ -107,8 +109,9 @@ impl Budget {
         self.census.since_last += elapsed;
     }
 
-    /// The reading that may be taken now; the census first, which is asked for less often, unless PSS has waited for more of its
-    /// intervals: a census that takes longer than its own is due again at once, and would leave nothing to PSS.
+    /// Returns the reading that may be taken now. The census comes first because it is requested less often,
+    /// unless PSS has waited for more of its intervals: a census that takes longer than its own interval is
+    /// due again at once, and would leave nothing to PSS.
     #[must_use]
     pub fn due(&self) -> Option<Work> {
         if self.rate <= 0.0 {
@@ -122,12 +125,12 @@ impl Budget {
         }
     }
 
-    /// A reading is being taken: the next is due an interval from now.
+    /// Starts a reading; the next is due an interval from now.
     pub fn begin(&mut self, work: Work) {
         self.account(work).since_last = Duration::ZERO;
     }
 
-    /// A reading has been taken and has cost that much.
+    /// Charges a finished reading with its cost.
     pub fn spend(&mut self, work: Work, cpu_s: f64) {
         let size = self.size;
         let account = self.account(work);
@@ -168,7 +171,7 @@ mod tests {
         assert!(pss > 20 && census > 20, "{pss} readings of PSS, {census} censuses");
     }
 
-    /// Runs an hour; returns (PSS readings, censuses, their CPU).
+    /// Runs for an hour; returns (PSS readings, censuses, their CPU).
     fn hour(budget: &mut Budget, pss_cost: f64, census_cost: f64, other_a_tick: f64) -> (u32, u32, f64) {
         let (mut pss, mut census, mut cpu) = (0, 0, 0.0);
         for _ in 0..36_000 {
@@ -220,8 +223,9 @@ mod tests {
         assert!(cpu / 3600.0 < 0.0205 + 1.0 / 3600.0);
     }
 
-    /// Ten minutes of a tree of this size, whose readings cost as much as expected; at no moment has more been spent than the
-    /// budget and what the accounts start with. Returns when PSS and censuses were taken, in tenths of a second.
+    /// Simulates ten minutes of a tree of this size whose readings cost as much as expected. At no moment has
+    /// more been spent than the budget plus the accounts' initial balances. Returns the times of PSS readings
+    /// and censuses, in tenths of a second.
     fn ten_minutes(size: u64) -> (Vec<u32>, Vec<u32>) {
         let (mut budget, gib) = (budget(), size as f64 / f64::from(1 << 30));
         budget.resize(size);

@@ -1,5 +1,5 @@
-//! The census of recordings and experiments: what each process's memory is made of, and what the runtime library in it
-//! says of itself.
+//! The census of recordings and experiments: the composition of each process's memory, and the figures of its
+//! runtime library.
 
 use crate::evidence;
 use crate::ops::Op;
@@ -9,9 +9,10 @@ use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
 use unbloat_heap::model::{Allocator, Category, NoteCode, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
+use unbloat_recording::recording::HEAP_WALKED;
 use unbloat_recording::{CategoryBytes, Counter, ProcessId};
 
-/// The numbers of a status page that are kept, by the name they have in the recording.
+/// The figures of a status page that are kept, by their names in the recording.
 const STATUS: [(&str, Word); 9] = [
     ("gc_count", Word::GcCount),
     ("gc_major_count", Word::GcMajorCount),
@@ -27,7 +28,7 @@ const STATUS: [(&str, Word); 9] = [
 /// Takes the census of all processes. Nothing is stopped and nothing runs in them.
 pub(crate) fn take(request: &Request, reading: &mut Reading) {
     let (mut rows, mut counters) = (Vec::new(), Vec::new());
-    // Also of one process alone: it shares its libraries with others, and the curve above the census is PSS.
+    // Even for a single process: it shares its libraries with others, and the curve above the census is PSS.
     let options = inspect::Options { proportional: true, ..inspect::Options::default() };
     for &(id, pid) in &request.processes {
         let report = match inspect::inspect(pid, &options) {
@@ -38,13 +39,14 @@ pub(crate) fn take(request: &Request, reading: &mut Reading) {
                 continue;
             }
         };
-        // What may not be read is recorded as such, with the reason.
+        // Denied access is recorded as such, with the reason.
         let refusals = report.notes.iter().filter(|note| note.code == NoteCode::NotPermitted);
         reading.ops.extend(refusals.map(|note| Op::Note(id, note.text.clone())));
         reading.inspected += 1;
         let of_process = self::rows(id, reading.time_ns, &report);
         add(&mut reading.census, &of_process);
         rows.extend(of_process);
+        counters.extend(walked(id, reading.time_ns, &report));
         counters.extend(ruby(id, reading.time_ns, &report));
         counters.extend(page(id, reading.time_ns, pid));
         reading.ops.extend(runs(pid, &report).map(|text| Op::Runtime(id, text)));
@@ -53,7 +55,7 @@ pub(crate) fn take(request: &Request, reading: &mut Reading) {
     reading.ops.push(Op::Counters(counters));
 }
 
-/// The rows of one process.
+/// Creates the rows of one process.
 #[must_use]
 pub fn rows(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Vec<CategoryBytes> {
     let proportional = report.proportional.as_ref();
@@ -72,6 +74,12 @@ fn add(sums: &mut BTreeMap<String, u64>, rows: &[CategoryBytes]) {
         let sum = sums.entry(row.category.clone()).or_default();
         *sum = sum.saturating_add(row.proportional_bytes.unwrap_or(row.bytes));
     }
+}
+
+/// Records whether the census tells freed memory from live, for a process that has memory.
+fn walked(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Option<Counter> {
+    let value = u64::from(report.census.is_walked());
+    (report.rss_bytes > 0).then(|| Counter { time_ns, process, name: HEAP_WALKED.to_owned(), value })
 }
 
 fn ruby(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Vec<Counter> {
@@ -98,7 +106,7 @@ fn page(process: ProcessId, time_ns: i64, pid: Pid) -> Vec<Counter> {
     status_page::read(pid).ok().flatten().as_ref().map(counters).unwrap_or_default()
 }
 
-/// The software in a process: `ruby 3.3.0, glibc 2.36, 8 arenas, policy trim=adaptive`.
+/// Describes the software in a process: `ruby 3.3.0, glibc 2.36, 8 arenas, policy trim=adaptive`.
 fn runs(pid: Pid, report: &ProcessReport) -> Option<String> {
     let ruby = report.ruby.as_ref().map(|ruby| format!("ruby {}", ruby.version));
     let allocator = report.allocator.as_ref().map(allocator);

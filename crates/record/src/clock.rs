@@ -1,14 +1,14 @@
 //! Detects steps of the wall clock.
 //!
-//! Samples are timed by the monotonic clock, so a step moves none of them. It is recorded where it is detected.
+//! Samples are timed by the monotonic clock, so a step does not affect them. It is recorded when detected.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use unbloat_store::clock::monotonic_ns;
 
-/// A wall clock that is off by more than this from where it should be was stepped, or has drifted that far.
+/// Deviation above which the wall clock counts as stepped (or has drifted that far).
 const STEP_NS: i64 = 100_000_000;
 
-/// Longest time between two readings of the one clock for a reading of the other to be taken for simultaneous.
+/// Maximum time between two readings of one clock for a reading of the other to count as simultaneous.
 const TOGETHER_NS: i64 = 10_000_000;
 
 /// Both clocks at one moment.
@@ -21,7 +21,8 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Now; `None` when something came between the readings, so that they tell nothing of each other.
+    /// Reads the current time; `None` if something interrupted the readings, so that they do not belong
+    /// together.
     pub(crate) fn now() -> Option<Self> {
         let before_ns = monotonic_ns();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -38,12 +39,12 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// From the moment at which the recording began.
+    /// Starts from the beginning of the recording.
     pub(crate) fn since(start: Moment) -> Self {
         WallClock { offset_ns: start.wall_ns - start.monotonic_ns }
     }
 
-    /// Tells whether it was stepped since the last time.
+    /// Returns whether the clock was stepped since the last call.
     pub(crate) fn was_stepped(&mut self, now: Moment) -> bool {
         let offset_ns = now.wall_ns - now.monotonic_ns;
         let stepped = (offset_ns - self.offset_ns).abs() > STEP_NS;

@@ -1,13 +1,13 @@
-//! The CPU time of the recorder itself, in seconds.
+//! The recorder's own CPU time, in seconds.
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Of all its threads.
+/// Returns the CPU time of all its threads.
 pub(crate) fn of_process() -> f64 {
     seconds(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub(crate) fn of_thread() -> f64 {
     seconds(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }

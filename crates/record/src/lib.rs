@@ -1,33 +1,33 @@
 //! The sampler: process tree and census over time, written to a store.
 //!
-//! [`record`] does it all: it starts a command (or attaches to processes), follows the tree, samples it and writes it
-//! to a [`unbloat_store::Writer`]. One look at the tree goes like this:
+//! [`record`] is the entry point: it starts a command (or attaches to processes), follows the tree, samples
+//! it and writes it to a [`unbloat_store::Writer`]. One look at the tree proceeds as follows:
 //!
 //! ```text
-//! schedule: a look is due ──► births: who came, who ended ─► tree: one read of /proc/PID/stat each ─► ops ─► writer thread
+//! schedule: a look is due ──► births: new and ended processes ─► tree: one read of /proc/PID/stat each ─► ops ─► writer thread
 //!                         └► budget allows? ─► reading thread: smaps_rollup or census of each ───────► ops ─┘
 //! ```
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`session`] | a recording from start to end |
-//! | [`schedule`] | when to look |
+//! | [`schedule`] | the times of the looks |
 //! | `clock` | the wall clock beside the monotonic one |
 //! | `cpu` | the recorder's own CPU time |
-//! | [`budget`] | how often PSS and the census may be taken |
-//! | `membership` | which processes belong to the tree |
-//! | `births` | following births, execs and ends |
+//! | [`budget`] | the CPU budget for PSS and the census |
+//! | `membership` | the processes that belong to the tree |
+//! | `births` | follows births, execs and ends |
 //! | `tree` | the members, their samples and accounts |
-//! | [`evidence`] | what a process shows of the policy that it was started with |
+//! | [`evidence`] | evidence for the policy that a process was started with |
 //! | [`sampler`] | memory and CPU of several processes at one moment |
-//! | [`census`] | what their memory is made of |
-//! | `reading` | PSS and the census, on a thread of their own |
-//! | `ops` | the things that are written |
+//! | [`census`] | the composition of their memory |
+//! | `reading` | PSS and the census, on a separate thread |
+//! | `ops` | the operations to write |
 //! | `writing` | the thread that writes them |
-//! | `backlog` | what waits while another process locks the file |
-//! | [`progress`] | the state, for whoever watches |
+//! | `backlog` | operations that wait while another process locks the file |
+//! | [`progress`] | the state, for a live view |
 //! | [`error`] | errors of a recording |
-//! | [`provenance`] | collecting facts about where the figures come from |
+//! | [`provenance`] | collects facts about the origin of the figures |
 
 mod backlog;
 mod births;

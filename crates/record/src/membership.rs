@@ -1,7 +1,8 @@
-//! Decides which processes belong to the recorded tree. Its one owner is whoever follows births (see [`crate::births`]).
+//! Decides which processes belong to the recorded tree. It has one owner, which follows births (see
+//! [`crate::births`]).
 //!
-//! The kernel reuses pids, so a process is identified by its pid *and* its start time. A member that is both reported and
-//! found by a scan, in either order, is reported once.
+//! The kernel reuses PIDs, so a process is identified by its PID *and* its start time. A member that is both
+//! reported and found by a scan, in either order, is reported once.
 
 use std::collections::HashMap;
 use unbloat_process::Pid;
@@ -10,7 +11,7 @@ use unbloat_process::stat::Stat;
 use unbloat_process::watch::ProcFs;
 use unbloat_untrusted::Untrusted;
 
-/// Something that happened in the tree.
+/// A change in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     Born {
@@ -18,7 +19,7 @@ pub(crate) enum Change {
         parent: Pid,
         /// `CLOCK_MONOTONIC`; `None`: some time since the last look.
         at_ns: Option<i64>,
-        /// Read at once; `None`: it had ended already.
+        /// Read at once; `None` if it had already ended.
         stat: Option<Stat>,
     },
     Command {
@@ -35,7 +36,7 @@ pub(crate) enum Change {
     },
 }
 
-/// The treatment of a zombie that is no member.
+/// The treatment of a zombie that is not a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dead {
     /// Count it: it was never seen alive.
@@ -46,11 +47,11 @@ pub(crate) enum Dead {
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// In clock ticks since boot; `None`: it had ended before it could be read.
+    /// In clock ticks since boot; `None` if it had ended before it could be read.
     start_ticks: Option<u64>,
-    /// It has ended and waits for its parent, so that it can still be found.
+    /// It has ended and waits for its parent, so it can still be found.
     ended: bool,
-    /// Its first thread has ended, others go on.
+    /// Its first thread has ended, but others continue.
     headless: bool,
 }
 
@@ -64,12 +65,12 @@ impl Known {
     }
 }
 
-/// The result of a look at one pid.
+/// The result of examining one PID.
 enum Newcomer {
     Ours(Stat),
-    /// Perhaps a child of a newcomer that is looked at later.
+    /// Possibly a child of a newcomer that is examined later.
     Unknown,
-    /// A member, or none of ours.
+    /// Already a member, or unrelated.
     Other,
     Gone,
 }
@@ -80,10 +81,10 @@ pub(crate) struct Membership {
     /// Our own process above the tree, parent of its orphans.
     keeper: Option<Pid>,
     members: HashMap<Pid, Known>,
-    /// Members that began a session, and when they started. Who is in such a session belongs to the tree, whoever its
-    /// parent is now.
+    /// Members that started a session, with their start times. Every process in such a session belongs to the
+    /// tree, whatever its current parent.
     sessions: HashMap<Pid, u64>,
-    /// Members whose first thread ended while others go on.
+    /// Members whose first thread ended while others continue.
     headless: Vec<Pid>,
 }
 
@@ -98,7 +99,7 @@ impl Membership {
         (!self.knows(&stat)).then(|| self.take_in(stat))
     }
 
-    /// A child of the keeper that may have ended before anybody looked.
+    /// Adds a child of the keeper, which may have ended before it was examined.
     pub(crate) fn started_by_keeper(&mut self, pid: Pid) -> Option<Change> {
         if self.members.contains_key(&pid) {
             return None;
@@ -109,17 +110,17 @@ impl Membership {
         })
     }
 
-    /// Tells whether a member has or had this pid, as far as that is still remembered.
+    /// Returns whether a member has or had this PID, as far as remembered.
     pub(crate) fn has(&self, pid: Pid) -> bool {
         self.members.contains_key(&pid)
     }
 
-    /// A member leads a session.
+    /// Records that a member leads a session.
     pub(crate) fn leads_session(&mut self, stat: &Stat) {
         self.sessions.insert(stat.pid, stat.start_ticks);
     }
 
-    /// A member was seen to have ended. One that `waits` for its parent can still be found.
+    /// Records that a member has ended. One that `waits` for its parent can still be found.
     pub(crate) fn ended(&mut self, pid: Pid, start_ticks: Option<u64>, waits: bool) {
         if let Some(known) = self.members.get_mut(&pid).filter(|known| known.start_ticks == start_ticks) {
             known.ended = true;
@@ -129,13 +130,14 @@ impl Membership {
         }
     }
 
-    /// Everybody among the candidates who belongs to the tree and is no member yet, and the number of candidates that
-    /// do not exist (any more).
+    /// Returns all candidates that belong to the tree and are not members yet, and the number of candidates
+    /// that do not exist (any more).
     pub(crate) fn scan(&mut self, mut candidates: Vec<Pid>, dead: Dead) -> (Vec<Change>, usize) {
         let proc = &self.proc;
         self.members.retain(|&pid, known| !known.ended || proc.stat(pid).is_ok_and(|stat| known.is(&stat)));
         let (mut born, mut vanished) = (Vec::new(), 0);
-        // A parent may come after its child in the numbering, which starts again at its end: until nobody new is found.
+        // A parent's PID may be larger than its child's, since PIDs wrap around; repeat until nothing new is
+        // found.
         loop {
             let known = born.len();
             candidates.retain(|&pid| match self.newcomer(pid, dead) {
@@ -156,7 +158,7 @@ impl Membership {
         }
     }
 
-    /// Members that are gone although their end was not reported.
+    /// Returns the members that are gone although their end was not reported.
     pub(crate) fn missing(&self) -> Vec<(Pid, Option<u64>)> {
         let gone = |pid: Pid, known: &Known| {
             !self.proc.stat(pid).is_ok_and(|stat| known.is(&stat) && !stat.is_dead())
@@ -165,7 +167,7 @@ impl Membership {
         missing.map(|(&pid, known)| (pid, known.start_ticks)).collect()
     }
 
-    /// Gives up those of the missing whose end was not reported meanwhile: it never will be.
+    /// Gives up on those of the missing whose end still has not been reported: it never will be.
     pub(crate) fn give_up(&mut self, missing: Vec<(Pid, Option<u64>)>) -> Vec<Change> {
         let mut ended = Vec::new();
         for (pid, start_ticks) in missing {
@@ -177,7 +179,7 @@ impl Membership {
         ended
     }
 
-    /// Handles an event that the kernel reports.
+    /// Handles an event reported by the kernel.
     pub(crate) fn handle(&mut self, event: Event) -> Option<Change> {
         match event {
             Event::Fork { parent, child, at_ns } => {
@@ -186,14 +188,14 @@ impl Membership {
                 if let Some(known) = self.members.get(&child)
                     && stat.as_ref().is_none_or(|stat| known.is(stat))
                 {
-                    // Found by looking around, and then told of.
+                    // Found by a scan, and reported afterwards.
                     return None;
                 }
                 self.members.insert(child, Known::new(stat.as_ref()));
                 Some(Change::Born { pid: child, parent, at_ns: Some(at_ns), stat })
             }
             Event::Exec { pid } => {
-                // Whichever thread calls execve, it goes on as the first one.
+                // Whichever thread calls execve, it continues as the first one.
                 self.members.get_mut(&pid)?.headless = false;
                 Some(Change::Command { pid, command: self.proc.command(pid)? })
             }
@@ -217,12 +219,13 @@ impl Membership {
         }
     }
 
-    /// Tells whether a member goes on without its first thread. The kernel does not report its end.
+    /// Returns whether a member continues without its first thread. The kernel does not report its end.
     pub(crate) fn has_headless(&self) -> bool {
         !self.headless.is_empty()
     }
 
-    /// Those that went on without their first thread, and have ended. Their status is their parent's to know.
+    /// Returns members that continued without their first thread and have ended. Only their parent knows
+    /// their status.
     pub(crate) fn headless_ended(&mut self) -> Vec<Change> {
         let Membership { proc, members, headless, .. } = self;
         let mut ended = Vec::new();
@@ -247,7 +250,7 @@ impl Membership {
         if !self.is_alive(stat.parent) && !self.is_in_our_session(&stat) {
             return Newcomer::Unknown;
         }
-        // The numbers of threads can be looked at like those of processes.
+        // Thread IDs can be looked up like PIDs.
         if self.proc.leader(pid) != Some(pid) {
             return Newcomer::Other;
         }
@@ -270,7 +273,7 @@ impl Membership {
         self.members.contains_key(&pid) || self.keeper == Some(pid)
     }
 
-    /// Tells whether this pid is still the member's that had it.
+    /// Returns whether this PID still belongs to the member.
     fn is_alive(&self, pid: Pid) -> bool {
         Some(pid) == self.keeper
             || self.members.contains_key(&pid) && self.proc.stat(pid).is_ok_and(|stat| self.knows(&stat))
@@ -279,7 +282,7 @@ impl Membership {
     fn is_in_our_session(&self, stat: &Stat) -> bool {
         let leader = Pid(stat.session);
         let Some(&start_ticks) = self.sessions.get(&leader) else { return false };
-        // The number is not given out again as long as the session exists; afterwards somebody else may have it.
+        // The PID is not reused as long as the session exists; afterwards it may belong to another process.
         self.proc.stat(leader).map_or(true, |leader| leader.start_ticks == start_ticks)
     }
 }

@@ -1,4 +1,4 @@
-//! The changes that the sampler has written to the file.
+//! The operations that the sampler has written to the file.
 
 use unbloat_recording::{
     CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample,
@@ -6,7 +6,7 @@ use unbloat_recording::{
 use unbloat_store::{Batch, Result};
 use unbloat_untrusted::Untrusted;
 
-/// One thing to be written.
+/// An operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Op {
     Process(ProcessId, NewProcess),
@@ -25,17 +25,17 @@ pub(crate) enum Op {
     Provenance(String, String),
 }
 
-/// The weight of an op while it waits for a locked file.
+/// The importance of an operation while it waits for a locked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// Readings: without some of them the recording is coarser.
+    /// Readings: dropping some only makes the recording coarser.
     Dispensable(usize),
-    /// Others refer to it.
+    /// Other rows refer to it.
     Needed,
 }
 
 impl Op {
-    /// Rows that it writes, and whether a recording makes sense without them.
+    /// Returns the number of rows it writes, and whether a recording makes sense without them.
     pub(crate) fn rows(&self) -> Rows {
         match self {
             Op::Samples(samples) => Rows::Dispensable(samples.len()),

@@ -10,20 +10,20 @@ use unbloat_untrusted::Untrusted;
 /// The state at this moment.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    /// Since the recording began.
+    /// Time since the recording began.
     pub elapsed: Duration,
-    /// Processes of the tree.
+    /// Number of processes in the tree.
     pub processes: usize,
-    /// Sum of RSS; counts shared pages once a process.
+    /// Sum of RSS; counts shared pages once per process.
     pub rss_bytes: u64,
     /// Sum of PSS at the last reading.
     pub pss_bytes: Option<u64>,
-    /// CPU in use now, in cores, over about the last second.
+    /// CPU use over about the last second, in cores.
     pub cpu_cores: f64,
-    /// PSS over time, the newest last: seconds since the start and bytes; at most [`HISTORY`] points of the last
+    /// PSS over time, newest last: seconds since the start, and bytes; at most [`HISTORY`] points of the last
     /// [`HISTORY_TIME`].
     pub history: VecDeque<(f64, u64)>,
-    /// The process with the most memory: its pid, command and bytes (PSS where known, else RSS).
+    /// The process with the most memory: its PID, command and bytes (PSS if known, else RSS).
     pub biggest: Option<(Pid, Untrusted, u64)>,
     /// Bytes by category over the tree at the last census; empty before the first.
     pub census: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ pub struct Progress {
     pub cost: Cost,
     /// The command's exit status; others of its tree may still run.
     pub command_status: Option<i64>,
-    /// The file cannot be written any more; the command goes on.
+    /// The file can no longer be written; the command continues.
     pub file_failed: bool,
     /// CPU seconds of the tree at the looks of about the last second.
     pub cpu: VecDeque<(Duration, f64)>,
@@ -39,13 +39,13 @@ pub struct Progress {
     pub by_process: BTreeMap<ProcessId, u64>,
 }
 
-/// Points of the history.
+/// Maximum number of points in the history.
 pub const HISTORY: usize = 600;
-/// Its length.
+/// Time span of the history.
 pub const HISTORY_TIME: Duration = Duration::from_secs(600);
 
 impl Progress {
-    /// Growth of PSS over the history in bytes a second; `None` before ten seconds have passed.
+    /// Returns the growth of PSS over the history in bytes per second; `None` before ten seconds have passed.
     #[must_use]
     pub fn growth_bytes_per_s(&self) -> Option<f64> {
         let (&(from_s, from), &(to_s, to)) = (self.history.front()?, self.history.back()?);
@@ -82,7 +82,7 @@ impl Progress {
         let at_s = time_ns as f64 / 1e9;
         let spacing = HISTORY_TIME.as_secs_f64() / HISTORY as f64;
         match self.history.len().checked_sub(2).and_then(|i| self.history.get(i)) {
-            // The newest point moves until it is far enough from the one before.
+            // The newest point moves until it is far enough from the previous one.
             Some(&(before_s, _)) if at_s - before_s < spacing => {
                 self.history.pop_back();
             }

@@ -1,4 +1,4 @@
-//! Collects the facts that say where the figures of a recording come from.
+//! Collects facts about the origin of a recording's figures.
 
 use std::fs::{self, File};
 use unbloat_process::elf::Elf;
@@ -6,8 +6,8 @@ use unbloat_process::{Pid, environment};
 use unbloat_recording::Key;
 use unbloat_recording::provenance::{chosen, variable};
 
-/// Beginnings of the names of environment variables that steer memory. Nothing else of the environment is recorded: it
-/// holds secrets.
+/// Name prefixes of environment variables that affect memory. Nothing else of the environment is recorded,
+/// because it contains secrets.
 const STEERING: [&str; 12] = [
     "MALLOC_",
     "GLIBC_TUNABLES",
@@ -23,7 +23,7 @@ const STEERING: [&str; 12] = [
     "RAILS_MAX_THREADS",
 ];
 
-/// Facts about this machine and this build. What cannot be found out is absent.
+/// Returns facts about this machine and this build. Unknown ones are absent.
 #[must_use]
 pub fn machine() -> Vec<(Key, String)> {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
@@ -46,7 +46,7 @@ pub fn machine() -> Vec<(Key, String)> {
     known.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// Facts about a process: its program, its directory, and the variables that steer its memory.
+/// Returns facts about a process: its program, its directory, and the variables that affect its memory.
 #[must_use]
 pub fn process(pid: Pid) -> Vec<(String, String)> {
     let link = |key: Key, name: &str| {
@@ -63,12 +63,12 @@ pub fn process(pid: Pid) -> Vec<(String, String)> {
     facts
 }
 
-/// The build ID that the linker derived from this program's contents.
+/// Returns the build ID that the linker derived from this program's contents.
 fn build() -> Option<String> {
     Elf::parse(&File::open("/proc/self/exe").ok()?).ok()?.build_id
 }
 
-/// The value of a line `NAME: VALUE` or `NAME="VALUE"`.
+/// Returns the value of a line `NAME: VALUE` or `NAME="VALUE"`.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned())

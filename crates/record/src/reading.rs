@@ -1,7 +1,7 @@
-//! Takes the readings that cost time in proportion to a process's size, on a thread of their own: PSS, USS and swap, and the
-//! census.
+//! Takes the readings whose cost is proportional to a process's size, on a separate thread: PSS, USS and
+//! swap, and the census.
 //!
-//! One reading at a time is requested, when the budget allows it. Its cost comes back with the result.
+//! One reading at a time is requested, when the budget allows it. Its cost is returned with the result.
 
 use crate::budget::Work;
 use crate::census;
@@ -17,7 +17,7 @@ use unbloat_process::watch::ProcFs;
 use unbloat_recording::ProcessId;
 use unbloat_store::clock::monotonic_ns;
 
-/// A reading of all of these processes.
+/// A reading of all these processes.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) work: Work,
@@ -32,15 +32,15 @@ pub(crate) struct Reading {
     pub(crate) work: Work,
     pub(crate) time_ns: i64,
     pub(crate) ops: Vec<Op>,
-    /// CPU that it took.
+    /// Its CPU time.
     pub(crate) cpu_s: f64,
-    /// For how long the processes' mmap locks may have been held, in sum.
+    /// Total time for which the processes' mmap locks may have been held.
     pub(crate) held_s: f64,
     /// PSS by process; empty for a census.
     pub(crate) pss: BTreeMap<ProcessId, u64>,
     /// Bytes by category over the tree; empty for PSS.
     pub(crate) census: BTreeMap<String, u64>,
-    /// Processes that were inspected.
+    /// Number of processes inspected.
     pub(crate) inspected: usize,
 }
 
@@ -91,7 +91,7 @@ impl ReadingThread {
         self.busy = self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok());
     }
 
-    /// The reading in hand, when it is done.
+    /// Returns the reading in progress once it is done.
     pub(crate) fn result(&mut self) -> Option<Reading> {
         match self.results.try_recv() {
             Ok(reading) => {
@@ -102,7 +102,8 @@ impl ReadingThread {
         }
     }
 
-    /// Waits for the reading in hand, but not to the end of a census of a huge process. No more can be requested.
+    /// Waits for the reading in progress, but not to the end of a census of a huge process. No more can be
+    /// requested.
     pub(crate) fn end(&mut self, patience: Duration) -> Option<Reading> {
         self.requests = None;
         let last = if self.busy { self.results.recv_timeout(patience).ok() } else { None };

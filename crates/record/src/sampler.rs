@@ -1,5 +1,5 @@
-//! Reads memory, CPU, faults and threads of several processes at one moment, with PSS, USS and swap: the one sampler of
-//! recordings and experiments.
+//! Reads memory, CPU, faults and threads of several processes at one moment, with PSS, USS and swap.
+//! Recordings and experiments share this sampler.
 
 use std::collections::{BTreeMap, HashMap};
 use unbloat_process::stat::Stat;
@@ -8,7 +8,7 @@ use unbloat_process::{Error, Pid, Rollup};
 use unbloat_recording::{ProcessId, Sample};
 use unbloat_store::clock::monotonic_ns;
 
-/// Keeps the files of the processes that it read last.
+/// Keeps the files of the most recently read processes open.
 #[derive(Debug)]
 pub struct Sampler {
     proc: ProcFs,
@@ -20,22 +20,22 @@ pub struct Sampler {
 /// One reading of all processes.
 #[derive(Debug, Default)]
 pub struct Sweep {
-    /// A sample of each process that is still there.
+    /// A sample of each process that still exists.
     pub samples: Vec<Sample>,
-    /// Parts that could not be read, each with the reason.
+    /// Parts that could not be read, with the reasons.
     pub notes: Vec<(ProcessId, String)>,
-    /// For how long the processes' mmap locks may have been held, in sum.
+    /// Total time for which the processes' mmap locks may have been held.
     pub held_s: f64,
 }
 
 impl Sweep {
-    /// PSS by process.
+    /// Returns PSS by process.
     #[must_use]
     pub fn pss(&self) -> BTreeMap<ProcessId, u64> {
         self.samples.iter().filter_map(|sample| Some((sample.process, sample.pss_bytes?))).collect()
     }
 
-    /// PSS of all processes, in bytes.
+    /// Returns the PSS of all processes, in bytes.
     #[must_use]
     pub fn pss_bytes(&self) -> u64 {
         self.samples.iter().filter_map(|sample| sample.pss_bytes).fold(0, u64::saturating_add)
@@ -43,7 +43,7 @@ impl Sweep {
 }
 
 impl Sampler {
-    /// Reads below this `/proc`.
+    /// Creates a sampler for this `/proc`.
     #[must_use]
     pub fn new(proc: ProcFs) -> Self {
         Sampler {
@@ -54,8 +54,8 @@ impl Sampler {
         }
     }
 
-    /// Reads all of them; the samples are dated `time_ns`. `keep_open`: whether their files may stay open for the next
-    /// time.
+    /// Reads all processes; samples are dated `time_ns`. `keep_open`: their files may stay open for the next
+    /// call.
     pub fn sweep(&mut self, processes: &[(ProcessId, Pid)], time_ns: i64, keep_open: bool) -> Sweep {
         let wanted: HashMap<ProcessId, Pid> = processes.iter().copied().collect();
         self.watched.retain(|id, _| wanted.contains_key(id));
@@ -70,7 +70,7 @@ impl Sampler {
         sweep
     }
 
-    /// `None` for a process that has ended.
+    /// Reads one process; `None` if it has ended.
     fn read(
         &mut self,
         id: ProcessId,
@@ -90,7 +90,7 @@ impl Sampler {
         sweep.held_s += (monotonic_ns() - begun_ns) as f64 / 1e9;
         match rollup {
             Ok(rollup) => Ok(rollup.map(|rollup| with_rollup(sample, rollup))),
-            // What may be read of it is kept, what may not is absent.
+            // Readable parts are kept, the others are absent.
             Err(error @ Error::NotPermitted { .. }) => {
                 sweep.notes.push((id, error.to_string()));
                 Ok(Some(sample))
@@ -110,7 +110,7 @@ fn with_rollup(sample: Sample, rollup: Rollup) -> Sample {
     }
 }
 
-/// A sample from what `stat` says.
+/// Creates a sample from the contents of `stat`.
 pub(crate) fn sample(process: ProcessId, time_ns: i64, stat: &Stat, ticks_per_second: f64) -> Sample {
     Sample {
         time_ns,

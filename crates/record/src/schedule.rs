@@ -1,4 +1,4 @@
-//! A schedule without drift: the nth look is due at start + n × interval, however long earlier looks took.
+//! A drift-free schedule: the nth look is due at start + n × interval, however long earlier looks took.
 
 use std::time::{Duration, Instant};
 
@@ -10,27 +10,27 @@ pub struct Schedule {
     next: u32,
     /// Looks taken.
     pub taken: u64,
-    /// Looks taken more than half an interval after they were due.
+    /// Looks taken more than half an interval late.
     pub late: u64,
-    /// Looks left out because the next was due already.
+    /// Looks skipped because the next one was already due.
     pub missed: u64,
 }
 
 impl Schedule {
-    /// The first look is due at once.
+    /// Creates a schedule whose first look is due at once.
     #[must_use]
     pub fn new(start: Instant, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         Schedule { start, interval, next: 0, taken: 0, late: 0, missed: 0 }
     }
 
-    /// The time of the next look.
+    /// Returns the time of the next look.
     #[must_use]
     pub fn due(&self) -> Instant {
         self.start + self.interval * self.next
     }
 
-    /// Tells whether a look is due. If so it counts as taken, and what is overdue behind it as missed.
+    /// Returns whether a look is due. If so it counts as taken, and any overdue ones after it as missed.
     pub fn take(&mut self, now: Instant) -> bool {
         let due = self.due();
         if now < due {
@@ -43,7 +43,7 @@ impl Schedule {
         }
         let skipped = u32::try_from(behind.as_nanos() / self.interval.as_nanos()).unwrap_or(u32::MAX);
         self.missed += u64::from(skipped);
-        // Some 13 years at 100 ms; then the schedule begins anew.
+        // Some 13 years at 100 ms; then the schedule restarts.
         match self.next.checked_add(1).and_then(|n| n.checked_add(skipped)) {
             Some(next) => self.next = next,
             None => (self.start, self.next) = (now, 1),

@@ -1,7 +1,9 @@
-//! Writes to the file, on a thread of its own, so that neither a slow disk nor another process's lock delays a sample.
+//! Writes to the file on a separate thread, so that neither a slow disk nor another process's lock delays a
+//! sample.
 //!
-//! Everything that has gathered is one transaction; the sampler hands over four times a second, so that a recorder that is
-//! killed loses less than the last second. While another process holds a lock on the file, a [`Backlog`] keeps what comes.
+//! Everything that has accumulated becomes one transaction. The sampler hands over four times per second, so
+//! that a recorder that is killed loses less than the last second. While another process holds a lock on the
+//! file, a [`Backlog`] keeps the operations.
 
 use crate::backlog::{Backlog, TooMuch};
 use crate::ops::Op;
@@ -10,16 +12,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unbloat_store::{Error, Result, Writer};
 
-/// Hand-overs that may wait for a slow disk before the sampler waits too (and counts what it misses).
+/// Number of hand-overs that may wait for a slow disk before the sampler waits too (and counts the looks it
+/// misses).
 const QUEUE: usize = 64;
 
-/// Longest wait of one attempt for a lock: the queue must not fill up meanwhile.
+/// Maximum wait of one attempt for a lock: the queue must not fill up meanwhile.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Longest wait for a lock at the end of a recording.
+/// Maximum wait for a lock at the end of a recording.
 const LAST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The end that takes what is to be written.
+/// The sending end of the queue.
 #[derive(Debug)]
 pub(crate) struct Out {
     queue: Option<SyncSender<Vec<Op>>>,
@@ -37,12 +40,12 @@ impl Out {
         Ok(Out { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Hands over. `false`: the writer has failed; [`Out::end`] says why.
+    /// Hands over operations. `false`: the writer has failed; [`Out::end`] has the reason.
     pub(crate) fn send(&self, ops: Vec<Op>) -> bool {
         ops.is_empty() || self.queue.as_ref().is_some_and(|queue| queue.send(ops).is_ok())
     }
 
-    /// Waits until everything is written; gives the file back.
+    /// Waits until everything is written, and returns the file.
     pub(crate) fn end(mut self) -> Option<(Writer, Result<()>)> {
         drop(self.queue.take());
         self.thread.take()?.join().ok()
@@ -52,7 +55,7 @@ impl Out {
 fn write(writer: &mut Writer, ops: &Receiver<Vec<Op>>, max_bytes: u64) -> Result<()> {
     writer.wait_for_locks(PATIENCE)?;
     let mut backlog = Backlog::default();
-    // While something waits, another attempt is made now and then, also when nothing new comes.
+    // While operations wait, retries happen from time to time even if nothing new arrives.
     while gather(ops, &mut backlog, writer)? {
         attempt(writer, &mut backlog, max_bytes)?;
     }
@@ -64,7 +67,7 @@ fn write(writer: &mut Writer, ops: &Receiver<Vec<Op>>, max_bytes: u64) -> Result
     if backlog.is_empty() { Ok(()) } else { Err(Error::Locked { path: writer.path().to_owned() }) }
 }
 
-/// Takes what has come; `false` when nothing will come any more.
+/// Collects what has arrived; `false` if nothing more will come.
 fn gather(ops: &Receiver<Vec<Op>>, backlog: &mut Backlog, writer: &Writer) -> Result<bool> {
     let first = if backlog.is_empty() {
         ops.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -80,7 +83,7 @@ fn gather(ops: &Receiver<Vec<Op>>, backlog: &mut Backlog, writer: &Writer) -> Re
     backlog.add(came).map_err(full).map(|()| true)
 }
 
-/// Writes the backlog, unless the file is locked: then it stays.
+/// Writes the backlog; if the file is locked, it stays.
 fn attempt(writer: &mut Writer, backlog: &mut Backlog, max_bytes: u64) -> Result<()> {
     match writer.batch(|batch| backlog.iter().try_for_each(|op| op.write(batch))) {
         Ok(()) => {}

@@ -1,4 +1,4 @@
-//! The composition of a process's memory at a moment, by category, with its counters.
+//! The composition of a process's memory at one moment, by category, with its counters.
 
 use crate::ProcessId;
 
@@ -9,9 +9,9 @@ pub struct CategoryBytes {
     pub time_ns: i64,
     pub process: ProcessId,
     pub category: String,
-    /// Bytes of this process; over a process they sum up to its RSS.
+    /// Bytes of this process; they sum up to its RSS.
     pub bytes: u64,
-    /// The same with shared pages divided among those that have them, where that is known.
+    /// The same with shared pages divided among the processes that map them, if known.
     pub proportional_bytes: Option<u64>,
 }
 

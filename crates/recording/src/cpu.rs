@@ -1,5 +1,5 @@
-//! The CPU of the whole tree up to a moment: what each process was seen to have used, what it had used in all when it
-//! ended (a short-lived one was never seen before), and that of the processes that are only counted.
+//! The CPU of the whole tree up to a moment: the use seen in each process, the totals of ended processes (a
+//! short-lived one was never seen before), and that of processes that are only counted.
 
 use crate::{Folded, Key, Process, ProcessId, Recording};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ const MINUTE_NS: f64 = 60e9;
 /// A sum that grows with time.
 #[derive(Debug)]
 pub(crate) struct CpuSum<'a> {
-    /// Ran before the recording: what they had used then does not belong to it.
+    /// Processes that ran before the recording: their earlier use does not belong to it.
     older: BTreeSet<ProcessId>,
     used: BTreeMap<ProcessId, f64>,
-    /// When processes ended and what they had used, the first at the end.
+    /// End times of processes and their total CPU, earliest last.
     endings: Vec<(i64, ProcessId, f64)>,
     folded: &'a [Folded],
     sum_s: f64,
@@ -22,7 +22,7 @@ pub(crate) struct CpuSum<'a> {
 impl<'a> CpuSum<'a> {
     pub(crate) fn of(recording: &'a Recording) -> Self {
         let first = recording.samples.first().map_or(0, |sample| sample.time_ns);
-        let all_born = recording.fact(Key::Recorded) == Some("a command");
+        let all_born = recording.fact(Key::Recorded).is_some_and(|recorded| recorded == "a command");
         let older = recording.processes.iter().filter(|process| !all_born && process.first_seen_ns <= first);
         let ending =
             |process: &Process| Some((process.ended_ns?, process.id, process.user_s? + process.system_s?));
@@ -37,7 +37,7 @@ impl<'a> CpuSum<'a> {
         }
     }
 
-    /// A process has used so many seconds since it began.
+    /// Records that a process has used this many seconds since it started.
     pub(crate) fn read(&mut self, process: ProcessId, total_s: f64) {
         match self.used.insert(process, total_s) {
             Some(known_s) => self.sum_s += (total_s - known_s).max(0.0),
@@ -46,13 +46,13 @@ impl<'a> CpuSum<'a> {
         }
     }
 
-    /// CPU seconds up to a moment, of which the readings are known.
+    /// Returns the CPU seconds up to a moment for which all readings are known.
     pub(crate) fn up_to(&mut self, time_ns: i64) -> f64 {
         while let Some((_, process, total_s)) = self.endings.pop_if(|&mut (ended_ns, ..)| ended_ns <= time_ns)
         {
             self.read(process, total_s);
         }
-        // Evenly over their minute.
+        // Spread evenly over their minute.
         let passed = |row: &Folded| ((time_ns as f64 - row.time_ns as f64) / MINUTE_NS).clamp(0.0, 1.0);
         self.sum_s + self.folded.iter().map(|row| (row.user_s + row.system_s) * passed(row)).sum::<f64>()
     }

@@ -1,4 +1,4 @@
-//! Output of experiments and load drivers: variants, runs, load steps, latencies and other figures.
+//! Results of experiments and load drivers: variants, runs, load steps, latencies and other figures.
 
 use crate::{RunId, StepId, VariantId};
 
@@ -23,7 +23,7 @@ pub struct Run {
     pub position: Option<i64>,
     pub started_ns: i64,
     pub ended_ns: Option<i64>,
-    /// `done`, or what went wrong; `None` while it runs or when it was cut short.
+    /// `done`, or the problem; `None` while it runs or if it was cut short.
     pub outcome: Option<String>,
 }
 

@@ -1,10 +1,10 @@
-//! Judges what grows in a recording, how, and whether that is a leak, fragmentation or neither.
+//! Determines what grows in a recording, in what way, and whether that is a leak, fragmentation or neither.
 
 use crate::looks::Points;
-use crate::recording::{Counted, Recording, Sums};
+use crate::recording::{Composition, Counted, Recording, Sums};
 use unbloat_stats::growth::{Growth, Shape, judge};
 
-/// A quantity that is judged.
+/// A quantity to analyze.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Memory that the program holds: malloc chunks in use, Ruby objects.
@@ -17,66 +17,79 @@ pub enum Quantity {
     Memory,
 }
 
-/// The role of a category of the census.
+/// The role of a census category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
     /// The program holds it.
     Live,
-    /// It is freed and kept.
+    /// Freed, but kept by the process.
     Bloat,
-    /// Neither, or not known.
+    /// Neither, or unknown.
     Neither,
 }
 
-/// The judgment of a recording.
+/// The findings for a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
-    /// One for each quantity that was recorded.
+    /// One entry per recorded quantity.
     pub judged: Vec<(Quantity, Growth)>,
-    /// How [`Quantity::Memory`] is counted.
+    /// The unit of [`Quantity::Memory`]: PSS or RSS.
     pub counted: Counted,
+    /// The reason why live memory and bloat are not judged, if so.
+    pub not_judged: Option<NotJudged>,
     /// Length of the recording, in seconds.
     pub duration_s: f64,
+}
+
+/// The reason why live memory and bloat are not judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotJudged {
+    /// No census was taken.
+    NoCensus,
+    /// No census walked the allocator of every process, and so told freed memory from live.
+    NotWalked,
 }
 
 /// The meaning of the findings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
-    /// Live memory grows steadily, by bytes a second.
+    /// Live memory grows steadily.
     Leak {
-        /// Bytes a second.
+        /// Bytes per second.
         rate: f64,
-        /// The number of Ruby objects beside it.
+        /// The number of Ruby objects at the same time.
         objects: Objects,
     },
-    /// Bloat rises towards a limit, in bytes, while live memory does not grow steadily.
+    /// Bloat approaches a limit, while live memory does not grow steadily.
     Fragmentation {
         /// Bytes.
         limit: f64,
     },
-    /// Bloat grows steadily while live memory does not: fragmentation that has not ended yet.
+    /// Bloat grows steadily while live memory does not: fragmentation that has not leveled off yet.
     GrowingBloat {
-        /// Bytes a second.
+        /// Bytes per second.
         rate: f64,
     },
-    /// Live memory rises towards a limit, in bytes.
+    /// Live memory approaches a limit.
     FillingCaches {
         /// Bytes.
         limit: f64,
     },
     /// Neither live memory nor bloat grows.
     Plateau,
-    /// The tree's memory grows steadily; there are too few censuses to say what of it.
+    /// The tree's memory grows steadily; the growing part is unknown.
     MemoryGrows {
-        /// Bytes a second.
+        /// Bytes per second.
         rate: f64,
+        /// The number of Ruby objects at the same time.
+        objects: Objects,
     },
-    /// The tree's memory rises towards a limit; there are too few censuses to say what of it.
+    /// The tree's memory approaches a limit; the growing part is unknown.
     MemorySaturates {
         /// Bytes.
         limit: f64,
     },
-    /// The tree's memory does not grow; there are too few censuses to say more.
+    /// The tree's memory does not grow; nothing else is known.
     MemoryPlateau,
     /// The recording is too short or too sparse.
     NotEnoughData,
@@ -85,16 +98,16 @@ pub enum Conclusion {
 /// The trend of the number of Ruby objects while live memory grows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Objects {
-    /// Their number grows steadily, by slots a second.
+    /// Their number grows steadily, in slots per second.
     Grow(f64),
-    /// It does not.
+    /// Their number does not grow.
     DoNotGrow,
-    /// It was not recorded.
+    /// Their number was not recorded.
     NotRecorded,
 }
 
 impl Findings {
-    /// Judges a recording. `holding` tells what a category of the census counts as, by its name.
+    /// Analyzes a recording. `holding` returns the role of a census category, by its name.
     #[must_use]
     pub fn of(recording: &Recording, holding: impl Fn(&str) -> Holding) -> Self {
         let census = |wanted: Holding| -> Points {
@@ -102,28 +115,35 @@ impl Findings {
                 let parts = census.iter().filter(|(name, _)| holding(name) == wanted);
                 parts.map(|(_, bytes)| *bytes as f64).sum()
             };
-            recording.censuses.over_time.iter().map(|(at, census)| (*at, sum(census))).collect()
+            let told = recording.censuses.over_time.iter().filter(|census| tells_freed(census, &holding));
+            told.map(|census| (census.time_s, sum(&census.bytes))).collect()
         };
         let slots = |(at, values): &(f64, Sums)| Some((*at, *values.get("ruby_live_slots")? as f64));
         let (memory, counted) = recording.memory();
+        let live = census(Holding::Live);
+        let not_judged = match (live.is_empty(), recording.censuses.is_empty()) {
+            (false, _) => None,
+            (true, true) => Some(NotJudged::NoCensus),
+            (true, false) => Some(NotJudged::NotWalked),
+        };
         let all = [
-            (Quantity::Live, census(Holding::Live)),
+            (Quantity::Live, live),
             (Quantity::Bloat, census(Holding::Bloat)),
             (Quantity::RubyLiveSlots, recording.counters.iter().filter_map(slots).collect()),
             (Quantity::Memory, memory),
         ];
         let judged =
             all.iter().filter(|(_, points)| !points.is_empty()).map(|(q, points)| (*q, judge(points)));
-        Findings { judged: judged.collect(), counted, duration_s: recording.duration_s() }
+        Findings { judged: judged.collect(), counted, not_judged, duration_s: recording.duration_s() }
     }
 
-    /// Tells whether live memory grows steadily.
+    /// Returns whether live memory grows steadily.
     #[must_use]
     pub fn leak_suspected(&self) -> bool {
         self.steady_rate(Quantity::Live).is_some() || self.steady_rate(Quantity::RubyLiveSlots).is_some()
     }
 
-    /// The meaning of the findings.
+    /// Returns the meaning of the findings.
     #[must_use]
     pub fn conclusion(&self) -> Conclusion {
         if let Some(rate) = self.steady_rate(Quantity::Live) {
@@ -142,7 +162,9 @@ impl Findings {
             (Some(Shape::None { .. } | Shape::Linear { .. } | Shape::Saturating { .. }), _) => {
                 Conclusion::Plateau
             }
-            (_, Some(Shape::Linear { rate })) => Conclusion::MemoryGrows { rate: rate.value },
+            (_, Some(Shape::Linear { rate })) => {
+                Conclusion::MemoryGrows { rate: rate.value, objects: self.objects() }
+            }
             (_, Some(Shape::Saturating { limit, .. })) => Conclusion::MemorySaturates { limit: limit.value },
             (_, Some(Shape::None { .. })) => Conclusion::MemoryPlateau,
             (_, Some(Shape::NotEnough { .. }) | None) => Conclusion::NotEnoughData,
@@ -161,7 +183,7 @@ impl Findings {
         self.judged.iter().find(|(q, _)| *q == quantity).map(|(_, growth)| &growth.shape)
     }
 
-    /// Units a second, where the interval excludes a shrinking.
+    /// Returns units per second, if the interval excludes shrinking.
     fn steady_rate(&self, quantity: Quantity) -> Option<f64> {
         match self.shape(quantity) {
             Some(Shape::Linear { rate }) if rate.low > 0.0 => Some(rate.value),
@@ -175,4 +197,9 @@ impl Findings {
             _ => None,
         }
     }
+}
+
+/// Tells whether a census tells freed memory from live. One of an older file does if it found some.
+fn tells_freed(census: &Composition, holding: impl Fn(&str) -> Holding) -> bool {
+    census.walked.unwrap_or_else(|| census.bytes.keys().any(|name| holding(name) == Holding::Bloat))
 }

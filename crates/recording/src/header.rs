@@ -1,4 +1,4 @@
-//! A recording's header: its tool, beginning, writer and end.
+//! A recording's header: its tool, start, writer and end.
 
 /// The command that made a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -29,17 +29,17 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// The process that writes a recording. The three together never name another process.
+/// The process that writes a recording. The three fields together identify it for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Its pid.
+    /// Its PID.
     pub pid: i32,
     /// Field 22 of its `/proc/PID/stat`: clock ticks since boot.
     pub start_ticks: Option<u64>,
@@ -47,7 +47,7 @@ pub struct Owner {
     pub boot_id: Option<String>,
 }
 
-/// The one row that describes the file.
+/// The single row that describes the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     /// The command that made the file.
@@ -58,11 +58,11 @@ pub struct Header {
     pub started_wall_ns: i64,
     /// The same moment on `CLOCK_MONOTONIC`.
     pub started_monotonic_ns: i64,
-    /// The process that writes, or wrote, it.
+    /// The process that writes, or wrote, the file.
     pub owner: Option<Owner>,
-    /// Its end; `None` while it is being written or when its writer was killed.
+    /// Its end; `None` while it is being written, or if its writer was killed.
     pub ended_ns: Option<i64>,
-    /// Reason of its end.
+    /// Reason for its end.
     pub end_reason: Option<String>,
     /// Exit status of the recorded command, as a shell would see it.
     pub exit_status: Option<i64>,

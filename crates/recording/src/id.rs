@@ -1,4 +1,4 @@
-//! The numbers by which the rows of a recording refer to each other.
+//! The IDs by which rows of a recording refer to each other.
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(

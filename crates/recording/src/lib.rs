@@ -1,21 +1,22 @@
 //! The model of a recording: plain data that a sampler fills, a file keeps and a report shows.
 //!
-//! Nothing here reads a process, a file or a clock. `unbloat-record` and `unbloat-lab` fill these types, `unbloat-store`
-//! maps them to SQL and back, `unbloat-report` renders them. `Option` means: not known or not sampled.
+//! Nothing here reads a process, a file or a clock. `unbloat-record` and `unbloat-lab` fill these types,
+//! `unbloat-store` maps them to SQL and back, `unbloat-report` renders them. `None` means not known or not
+//! sampled.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`id`] | the numbers by which rows refer to each other |
-//! | [`header`] | what a file says about itself: who made it, when, and how it ended |
+//! | [`id`] | the IDs by which rows refer to each other |
+//! | [`header`] | the header of a file: its maker, start and end |
 //! | [`process`] | the processes of the recorded tree |
-//! | [`sample`] | memory, CPU and faults of a process at a moment; what recording costs |
-//! | [`census`] | what memory is made of, by category, and the counters that come with it |
-//! | [`provenance`] | names of the facts that say where figures come from |
+//! | [`sample`] | memory, CPU and faults of a process at one moment; the cost of recording |
+//! | [`census`] | the composition of memory by category, with its counters |
+//! | [`provenance`] | names of facts about the origin of the figures |
 //! | [`mark`] | named moments |
 //! | [`recording`] | a whole recording in memory |
 //! | [`looks`] | the recorded tree over time |
 //! | `cpu` | the CPU of the whole tree up to a moment |
-//! | [`growth`] | judging what grows, and whether that is a leak or fragmentation |
+//! | [`growth`] | determines what grows, and whether that is a leak or fragmentation |
 //! | [`experiment`] | variants, blocks, runs, load steps, latencies and figures |
 
 pub mod census;
@@ -39,5 +40,5 @@ pub use looks::Look;
 pub use mark::Mark;
 pub use process::{CpuSource, Folded, NewProcess, Process, ProcessEnd};
 pub use provenance::Key;
-pub use recording::{Censuses, Recording, StepLatency};
+pub use recording::{Censuses, Composition, Recording, StepLatency};
 pub use sample::{CgroupMemory, Cost, Sample, TreeMemory};

@@ -5,10 +5,10 @@ use crate::recording::{Counted, Recording, seconds};
 use crate::{Process, ProcessId, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something over time: seconds since the recording began, and the value.
+/// Values over time: seconds since the recording began, and the value.
 pub type Points = Vec<(f64, f64)>;
 
-/// Shortest time over which CPU is averaged: the kernel counts it in clock ticks.
+/// Minimum time over which CPU is averaged, since the kernel counts it in clock ticks.
 const CPU_SPAN_S: f64 = 0.2;
 
 /// The tree at one look.
@@ -16,22 +16,22 @@ const CPU_SPAN_S: f64 = 0.2;
 pub struct Look {
     /// Seconds since the recording began.
     pub time_s: f64,
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
     /// Sum of RSS.
     pub rss_bytes: Option<u64>,
-    /// Sum of PSS, where it was taken.
+    /// Sum of PSS, if taken.
     pub pss_bytes: Option<u64>,
     /// Sum of USS.
     pub uss_bytes: Option<u64>,
     /// Sum of swap.
     pub swap_bytes: Option<u64>,
-    /// CPU in use since the look before, in cores.
+    /// CPU use since the previous look, in cores.
     pub cpu_cores: Option<f64>,
 }
 
 impl Recording {
-    /// The tree at each look.
+    /// Returns the tree at each look.
     #[must_use]
     pub fn looks(&self) -> Vec<Look> {
         let mut cpu = CpuSum::of(self);
@@ -51,7 +51,8 @@ impl Recording {
         looks
     }
 
-    /// The tree's memory over time, (seconds, bytes): PSS, or RSS where PSS was never taken; and which of the two.
+    /// Returns the tree's memory over time, (seconds, bytes), and its unit: PSS, or RSS if PSS was never
+    /// taken.
     #[must_use]
     pub fn memory(&self) -> (Points, Counted) {
         let pss = self.each_look(|look| look.pss_bytes);
@@ -62,7 +63,7 @@ impl Recording {
         }
     }
 
-    /// As [`Recording::memory`], counted as the censuses are: what their parts add up to.
+    /// Like [`Recording::memory`], but in the unit of the censuses, to match the sum of their parts.
     #[must_use]
     pub fn memory_as_in_census(&self) -> (Points, Counted) {
         match self.censuses.counted {
@@ -75,14 +76,14 @@ impl Recording {
         self.looks().iter().filter_map(|look| Some((look.time_s, pick(look)? as f64))).collect()
     }
 
-    /// CPU of the tree over time, in cores.
+    /// Returns the tree's CPU use over time, in cores.
     #[must_use]
     pub fn cpu(&self) -> Points {
         self.looks().iter().filter_map(|look| Some((look.time_s, look.cpu_cores?))).collect()
     }
 
-    /// Memory of each process on a common grid of at most `columns` moments: PSS, or RSS where PSS was never taken.
-    /// A process that does not live at a moment has 0 there.
+    /// Returns the memory of each process on a common grid of at most `columns` moments: PSS, or RSS if PSS
+    /// was never taken. A process has 0 at moments when it does not exist.
     #[must_use]
     pub fn memory_by_process(&self, columns: usize) -> (Vec<f64>, Vec<(&Process, Vec<f64>)>) {
         let has_pss = self.samples.iter().any(|sample| sample.pss_bytes.is_some());
@@ -117,7 +118,7 @@ impl Recording {
 }
 
 impl Look {
-    /// Sums up the samples of one look. CPU is not in them: it is the difference of two looks.
+    /// Adds up the samples of one look. CPU is not included, because it is the difference of two looks.
     fn sum(time_s: f64, samples: &[Sample]) -> Self {
         let sum =
             |pick: fn(&Sample) -> Option<u64>| samples.iter().filter_map(pick).reduce(u64::saturating_add);
@@ -133,8 +134,8 @@ impl Look {
     }
 }
 
-/// Cores in use between the moment `before` and `now` (seconds, and CPU seconds used up to then), once that is long
-/// enough; then `before` moves on.
+/// Returns the cores in use between `before` and `now` (seconds, and total CPU seconds by then), once the
+/// interval is long enough; then `before` moves on.
 fn cpu_cores(before: &mut Option<(f64, f64)>, now: (f64, f64)) -> Option<f64> {
     let Some((from_s, from_cpu_s)) = *before else {
         *before = Some(now);

@@ -1,14 +1,14 @@
-//! The processes of the recorded tree: when each is first seen, what it was, and how it ended.
+//! The processes of the recorded tree: first sighting, identity, and end.
 
 use crate::{ProcessId, RunId};
 use unbloat_untrusted::Untrusted;
 
-/// A process when it is first seen.
+/// A process at its first sighting.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewProcess {
     /// The run it belongs to.
     pub run: Option<RunId>,
-    /// Its pid.
+    /// Its PID.
     pub pid: i32,
     /// Field 22 of `/proc/PID/stat`.
     pub start_ticks: Option<u64>,
@@ -16,22 +16,22 @@ pub struct NewProcess {
     pub parent: Option<ProcessId>,
     /// Its command line.
     pub command: Untrusted,
-    /// The moment of its first sighting.
+    /// Time of its first sighting.
     pub first_seen_ns: i64,
 }
 
-/// A process when it has ended.
+/// A process at its end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessEnd {
-    /// When.
+    /// Time of its end.
     pub ended_ns: i64,
-    /// As a shell would see it: 128 + the signal's number for one that was killed.
+    /// Its status, as a shell shows it: 128 + the signal's number for a killed process.
     pub exit_status: Option<i64>,
     /// CPU of its whole life in user mode, without children, in seconds.
     pub user_s: Option<f64>,
-    /// The same in the kernel.
+    /// The same in kernel mode.
     pub system_s: Option<f64>,
-    /// Source of the two.
+    /// Source of the CPU figures.
     pub cpu_source: Option<CpuSource>,
     /// The largest RSS, as far as known.
     pub peak_rss_bytes: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Process {
     pub note: Option<String>,
 }
 
-/// A row of `folded`: processes that have no row of their own any more, by the minute in which they ended.
+/// A row of `folded`: processes that no longer have rows of their own, by the minute in which they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 #[allow(missing_docs)] // the columns, explained in schema.sql
 pub struct Folded {
@@ -69,7 +69,7 @@ pub struct Folded {
     pub system_s: f64,
 }
 
-/// The source of the CPU of a process's whole life.
+/// The source of a process's total CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuSource {
@@ -79,7 +79,7 @@ pub enum CpuSource {
     Exit,
     /// The growth of its parent's account of reaped children.
     Parent,
-    /// The last sample: what came after it is missing.
+    /// The last sample, so CPU used afterwards is missing.
     Sample,
 }
 
@@ -98,7 +98,7 @@ impl CpuSource {
         }
     }
 
-    /// The source of that name.
+    /// Returns the source with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.name() == name)

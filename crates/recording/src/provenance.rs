@@ -1,4 +1,4 @@
-//! Names of the facts that say where the figures of a recording come from: one set, whoever writes the file.
+//! Names of facts about the origin of a recording's figures, the same for every command that writes the file.
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $key:ident = $name:literal $(formerly $former:literal)?;)*) => {
@@ -20,7 +20,7 @@ macro_rules! keys {
                 }
             }
 
-            /// The key of that name, or of a name that earlier versions wrote.
+            /// Returns the key with that name, or with a name used by earlier versions.
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 match name {
@@ -33,10 +33,10 @@ macro_rules! keys {
 }
 
 keys! {
-    // The machine and this build, of every file; of an experiment also of every run.
+    // The machine and this build, in every file; in an experiment also for every run.
     /// Version of Unbloat.
     Unbloat = "unbloat";
-    /// Build ID of the `unbloat` binary: the version alone does not tell two builds apart.
+    /// Build ID of the `unbloat` binary: the version alone does not distinguish two builds.
     UnbloatBuild = "unbloat_build";
     /// Release of the kernel.
     Kernel = "kernel";
@@ -46,7 +46,7 @@ keys! {
     Host = "host";
     /// Model of the processor.
     Processor = "processor" formerly "cpu";
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     Cores = "cores" formerly "cpus";
     /// Memory of the machine.
     Memory = "memory";
@@ -57,24 +57,24 @@ keys! {
     /// Policy of transparent huge pages: `always`, `madvise` or `never`.
     TransparentHugepages = "transparent_hugepages" formerly "transparent_hugepage";
 
-    // What was recorded, and how.
+    // The recorded processes, and the mode of recording.
     /// The command or pattern, as the user wrote it.
     Command = "command";
-    /// `a command`, `running processes`, or who recorded it instead of Unbloat.
+    /// `a command`, `running processes`, or the other tool that recorded it.
     Recorded = "recorded";
     /// The program's file.
     Program = "program";
     /// The program's working directory.
     Directory = "directory";
-    /// Seconds between two samples.
+    /// Seconds between samples.
     IntervalS = "interval_s";
-    /// Seconds between two censuses, at least.
+    /// Minimum seconds between censuses.
     CensusIntervalS = "census_interval_s";
     /// Share of one core that recording may use.
     Budget = "budget";
     /// Seconds after which the recording ends by itself.
     DurationS = "duration_s";
-    /// `all`: the kernel reported every process. `looked for`: Unbloat looked for them.
+    /// `all`: the kernel reported every process. `looked for`: Unbloat scanned for them.
     ProcessesHeardOf = "processes_heard_of";
 
     // Load drivers and experiments.
@@ -86,14 +86,14 @@ keys! {
     Looks = "looks";
     /// Number of a run among those of its variant and block.
     Replica = "replica";
-    /// Number of runs of the same place were disturbed before this one.
+    /// Number of earlier runs in the same slot that were disturbed.
     Repeat = "repeat";
     /// The open loop of an experiment's runs, as JSON.
     Calibration = "calibration";
     /// A proof that a run's variant was live.
     Proof = "proof";
 
-    // The server's software, of an experiment's run.
+    // The server's software, for a run of an experiment.
     /// Version of Ruby.
     Ruby = "ruby";
     /// Version of glibc.
@@ -102,13 +102,14 @@ keys! {
     Allocator = "allocator";
 }
 
-/// The name of the fact that holds an environment variable.
+/// Returns the name of the fact for an environment variable.
 #[must_use]
 pub fn variable(name: &str) -> String {
     format!("env {name}")
 }
 
-/// A fact under today's name and with today's form of value, whichever version wrote it. What is not known stays.
+/// Converts a fact to its current name and format of value, whichever version wrote it. Unknown facts are
+/// unchanged.
 #[must_use]
 pub fn current(name: String, value: String) -> (String, String) {
     match Key::named(&name) {
@@ -121,7 +122,7 @@ pub fn current(name: String, value: String) -> (String, String) {
     }
 }
 
-/// The choice in brackets of a kernel setting like `always [madvise] never`.
+/// Returns the bracketed choice of a kernel setting like `always [madvise] never`.
 #[must_use]
 pub fn chosen(setting: &str) -> Option<&str> {
     Some(setting.split_once('[')?.1.split_once(']')?.0)

@@ -1,7 +1,8 @@
-//! A whole recording in memory, as a report works on it.
+//! A whole recording in memory, as input of a report.
 
 use crate::{CategoryBytes, Cost, Counter, Folded, Header, Key, Mark, Process, Sample};
 use std::collections::BTreeMap;
+use unbloat_untrusted::Untrusted;
 
 /// Sums over the tree at one moment, by name.
 pub type Sums = BTreeMap<String, u64>;
@@ -13,13 +14,13 @@ pub struct Recording {
     pub name: String,
     /// The header of the file.
     pub header: Header,
-    /// Facts about where the figures come from, with their names in the file.
-    pub provenance: Vec<(String, String)>,
+    /// Facts about the origin of the figures, with their names in the file.
+    pub provenance: Vec<(String, Untrusted)>,
     /// The processes.
     pub processes: Vec<Process>,
     /// Short-lived processes that are only counted.
     pub folded: Vec<Folded>,
-    /// The samples in the order of time.
+    /// The samples in chronological order.
     pub samples: Vec<Sample>,
     /// The composition of memory over time.
     pub censuses: Censuses,
@@ -36,16 +37,31 @@ pub struct Recording {
 /// The composition of the whole tree's memory over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Censuses {
-    /// Seconds since the start, and bytes by category.
-    pub over_time: Vec<(f64, Sums)>,
-    /// The way the bytes are counted, and so the sum they add up to.
+    /// One for each moment.
+    pub over_time: Vec<Composition>,
+    /// The unit of the bytes, and so of their sum.
     pub counted: Counted,
 }
 
-/// The two ways to count memory that processes share.
+/// The composition of the whole tree's memory at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Composition {
+    /// Seconds since the start.
+    pub time_s: f64,
+    /// Bytes by category.
+    pub bytes: Sums,
+    /// Freed memory is told from live in all processes, because each one's allocator was walked. `None`: an Unbloat that did
+    /// not keep this wrote the file.
+    pub walked: Option<bool>,
+}
+
+/// The counter that says whether the heap of a process's allocator was walked for the census beside it: 1, or 0.
+pub const HEAP_WALKED: &str = "heap_walked";
+
+/// The two ways to count memory shared by processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// Divided among those that share it.
+    /// Divided among the processes that share it.
     #[default]
     Pss,
     /// In full for each process.
@@ -73,30 +89,30 @@ impl std::fmt::Display for Counted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepLatency {
     /// The step: `100 clients`.
-    pub step: String,
-    /// End of the step, in seconds since the recording began; `None` when it was cut short.
+    pub step: Untrusted,
+    /// End of the step, in seconds since the recording began; `None` if it was cut short.
     pub ended_s: Option<f64>,
     /// `fan_out`, `ack`, `delivery`, `response`, …
-    pub kind: String,
+    pub kind: Untrusted,
     /// HdrHistogram V2 bytes (not deflated), values in nanoseconds.
     pub histogram: Vec<u8>,
 }
 
-/// Nanoseconds to seconds.
+/// Converts nanoseconds to seconds.
 #[must_use]
 pub fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
 impl Recording {
-    /// A fact about where the figures come from, whichever version wrote it.
+    /// Returns a fact about the origin of the figures, whichever version wrote it.
     #[must_use]
-    pub fn fact(&self, key: Key) -> Option<&str> {
+    pub fn fact(&self, key: Key) -> Option<&Untrusted> {
         let fact = self.provenance.iter().find(|(name, _)| Key::named(name) == Some(key));
-        fact.map(|(_, value)| value.as_str())
+        fact.map(|(_, value)| value)
     }
 
-    /// Its length in seconds, as far as it is written.
+    /// Returns its length in seconds, as far as it was written.
     #[must_use]
     pub fn duration_s(&self) -> f64 {
         let last = self.samples.last().map_or(0, |sample| sample.time_ns);
@@ -105,46 +121,56 @@ impl Recording {
 }
 
 impl Censuses {
-    /// Sums up the rows of each moment.
+    /// Adds up the rows of each moment. `counters` are those recorded with them.
     #[must_use]
-    pub fn of(rows: Vec<CategoryBytes>) -> Self {
-        // All or none: divided and undivided parts do not add up.
+    pub fn of(rows: Vec<CategoryBytes>, counters: &[Counter]) -> Self {
+        // All or none, since divided and undivided parts do not add up.
         let proportional = rows.iter().all(|row| row.proportional_bytes.is_some());
         let bytes =
             |row: &CategoryBytes| row.proportional_bytes.filter(|_| proportional).unwrap_or(row.bytes);
+        let walked = counters.iter().filter(|counter| counter.name == HEAP_WALKED);
+        let mut all_walked: BTreeMap<i64, bool> = BTreeMap::new();
+        walked.for_each(|counter| *all_walked.entry(counter.time_ns).or_insert(true) &= counter.value > 0);
         let rows = rows.into_iter().map(|row| (row.time_ns, bytes(&row), row.category));
+        let sums = sums_by_moment(rows.map(|(time_ns, bytes, category)| (time_ns, category, bytes)));
+        let composition = |(time_ns, bytes)| Composition {
+            time_s: seconds(time_ns),
+            bytes,
+            walked: all_walked.get(&time_ns).copied(),
+        };
         Censuses {
-            over_time: sums_over_time(rows.map(|(time_ns, bytes, category)| (time_ns, category, bytes))),
+            over_time: sums.into_iter().map(composition).collect(),
             counted: if proportional { Counted::Pss } else { Counted::Rss },
         }
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there are no censuses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.over_time.is_empty()
     }
 
-    /// The newest one: bytes by category.
+    /// Returns the newest census: bytes by category.
     #[must_use]
     pub fn last(&self) -> Option<&Sums> {
-        self.over_time.last().map(|(_, census)| census)
+        self.over_time.last().map(|census| &census.bytes)
     }
 }
 
-/// Sums up the counters of each moment.
+/// Adds up the counters of each moment.
 #[must_use]
 pub fn counters_over_time(rows: Vec<Counter>) -> Vec<(f64, Sums)> {
-    sums_over_time(rows.into_iter().map(|row| (row.time_ns, row.name, row.value)))
+    let sums = sums_by_moment(rows.into_iter().map(|row| (row.time_ns, row.name, row.value)));
+    sums.into_iter().map(|(time_ns, sums)| (seconds(time_ns), sums)).collect()
 }
 
-fn sums_over_time(rows: impl Iterator<Item = (i64, String, u64)>) -> Vec<(f64, Sums)> {
+fn sums_by_moment(rows: impl Iterator<Item = (i64, String, u64)>) -> BTreeMap<i64, Sums> {
     let mut sums: BTreeMap<i64, Sums> = BTreeMap::new();
     for (time_ns, name, value) in rows {
         let sum = sums.entry(time_ns).or_default().entry(name).or_default();
         *sum = sum.saturating_add(value);
     }
-    sums.into_iter().map(|(time_ns, sums)| (seconds(time_ns), sums)).collect()
+    sums
 }
 
 #[cfg(test)]
@@ -161,10 +187,32 @@ mod tests {
             proportional_bytes,
         };
         let sums = |bytes: u64| Sums::from([("malloc_live".to_owned(), bytes)]);
-        let divided = Censuses::of(vec![row(1_000_000_000, 10, Some(4)), row(1_000_000_000, 10, Some(5))]);
-        assert_eq!(divided, Censuses { over_time: vec![(1.0, sums(9))], counted: Counted::Pss });
-        let mixed = Censuses::of(vec![row(1_000_000_000, 10, Some(4)), row(2_000_000_000, 10, None)]);
-        let over_time = vec![(1.0, sums(10)), (2.0, sums(10))];
-        assert_eq!(mixed, Censuses { over_time, counted: Counted::Rss });
+        let at = |time_s, bytes| Composition { time_s, bytes: sums(bytes), walked: None };
+        let divided =
+            Censuses::of(vec![row(1_000_000_000, 10, Some(4)), row(1_000_000_000, 10, Some(5))], &[]);
+        assert_eq!(divided, Censuses { over_time: vec![at(1.0, 9)], counted: Counted::Pss });
+        let mixed = Censuses::of(vec![row(1_000_000_000, 10, Some(4)), row(2_000_000_000, 10, None)], &[]);
+        assert_eq!(mixed, Censuses { over_time: vec![at(1.0, 10), at(2.0, 10)], counted: Counted::Rss });
+    }
+
+    #[test]
+    fn a_moment_is_walked_if_every_process_was() {
+        let row = |time_ns, process| CategoryBytes {
+            time_ns,
+            process: crate::ProcessId(process),
+            category: "malloc_live".into(),
+            bytes: 10,
+            proportional_bytes: None,
+        };
+        let walked = |time_ns, process, value| Counter {
+            time_ns,
+            process: crate::ProcessId(process),
+            name: HEAP_WALKED.into(),
+            value,
+        };
+        let counters = [walked(1, 1, 1), walked(1, 2, 1), walked(2, 1, 1), walked(2, 2, 0)];
+        let censuses = Censuses::of(vec![row(1, 1), row(1, 2), row(2, 1), row(2, 2), row(3, 1)], &counters);
+        let walked: Vec<_> = censuses.over_time.iter().map(|census| census.walked).collect();
+        assert_eq!(walked, [Some(true), Some(false), None]);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory, CPU and faults of a process at a moment, the memory of its cgroup, and what recording itself costs.
+//! Memory, CPU and faults of a process at one moment, the memory of its cgroup, and the cost of recording.
 
 use crate::ProcessId;
 
@@ -22,13 +22,13 @@ pub struct Sample {
 /// The memory of the whole tree at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeMemory {
-    /// When.
+    /// Time of the samples.
     pub time_ns: i64,
-    /// Processes seen then.
+    /// Number of processes seen.
     pub processes: u64,
-    /// Sum of RSS: counts shared pages once a process.
+    /// Sum of RSS, which counts shared pages once per process.
     pub rss_bytes: Option<u64>,
-    /// Sum of PSS; `None` when it was not sampled then for every process that could be read.
+    /// Sum of PSS; `None` unless it was sampled for every readable process.
     pub pss_bytes: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 "use strict";
-// Charts that answer the pointer: values on hover, a closer look by dragging, names that hide what they name.
-// The drawing is that of crates/report/src/chart/svg.rs, redone for the range and the width that are looked at.
+// Interactive charts: values on hover, zoom by dragging, and names that hide their series when clicked.
+// The drawing matches crates/report/src/chart/svg.rs, redone for the visible range and width.
 
 // --- ticks: as Unit::step and Unit::write in crates/report/src/chart/scale.rs -----------------------------------------
 unbloat.axis = (() => {
@@ -14,7 +14,7 @@ unbloat.axis = (() => {
     return [1, 2, 5, 10].map((factor) => factor * decade).find((step) => step >= value * (1 - 1e-9)) ?? value;
   };
 
-  /** The distance of ticks so that there are about `count` of them. */
+  /** Distance between ticks such that there are about `count` of them. */
   const step = (unit, span, count) => {
     const rough = Math.max(span / Math.max(count, 1), 2.2250738585072014e-308);
     if (unit === "seconds") return SECONDS.find((s) => s >= rough) ?? DAY * roundUp(rough / DAY);
@@ -28,7 +28,7 @@ unbloat.axis = (() => {
   const bytes = (value, by) => {
     const power = Math.min(4, Math.max(0, Math.floor(Math.log2(Math.max(Math.abs(value), 1)) / 10)));
     const precision = by / 1024 ** power;
-    // As many as it takes to write the step exactly, or two.
+    // As many decimals as the step requires, or two.
     const digits = [0, 1, 2, 3].find((d) => precision * 10 ** d % 1 === 0) ?? 2;
     return (value / 1024 ** power).toFixed(digits) + " " + ["B", "KiB", "MiB", "GiB", "TiB"][power];
   };
@@ -44,20 +44,20 @@ unbloat.axis = (() => {
     return (value / DAY).toFixed(by % DAY === 0 ? 0 : 1) + " d";
   };
 
-  /** A value at a tick; `by`, the distance of ticks, says how precisely. */
+  /** A value at a tick; `by`, the distance between ticks, determines the precision. */
   const write = (unit, value, by) => {
     if (unit === "bytes") return value === 0 ? "0" : bytes(value, by);
     if (unit === "seconds") return seconds(value, by);
     return decimal(value, by) + (unit === "ms" ? " ms" : "");
   };
 
-  /** A value that is pointed at. */
+  /** A value under the pointer. */
   const exactly = (unit, value) => {
     if (unit === "bytes") return write(unit, value, value >= 1048576 ? 0.3 * 1024 ** Math.floor(Math.log2(value) / 10) : 1);
     return unit === "cores" ? value.toFixed(2) : write(unit, value, 0.001);
   };
 
-  /** A place on the horizontal axis that is pointed at. */
+  /** A position on the horizontal axis under the pointer. */
   const moment = (unit, value) => {
     if (unit !== "seconds") return exactly(unit, value);
     const whole = Math.floor(value), tenths = (value % 1).toFixed(1).slice(1);
@@ -70,9 +70,9 @@ unbloat.axis = (() => {
 (() => {
   const { fill, make, tip, axis } = unbloat;
   const LEFT = 76, RIGHT = 16, GAP = 40, TITLE = 28, AXIS = 28;
-  const LETTER = 6.9; // width of a letter, on the wide side
-  const ROWS = 14; // values that a tip lists for a panel
-  const DRAG = 6; // pixels that make a range, not a click
+  const LETTER = 6.9; // width of a letter, estimated generously
+  const ROWS = 14; // maximum number of values per panel in a tip
+  const DRAG = 6; // minimum drag in pixels that selects a range
 
   const svg = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), ...rest);
 
@@ -104,7 +104,7 @@ unbloat.axis = (() => {
       this.draw();
     }
 
-    /** From the first value to the last; a mark may lie before: it names the start. `null` without values. */
+    /** Range of all values and marks, since a mark may precede the values to name the start. `null` without values. */
     wholeRange() {
       const filled = this.series.filter((series) => series.x.length);
       if (!filled.length) return null;
@@ -119,7 +119,7 @@ unbloat.axis = (() => {
     }
 
     // --- the legend -------------------------------------------------------------------------------------------------
-    /** Buttons, made once: one that is pressed keeps the keyboard's focus. */
+    /** Buttons, created once so that a pressed one keeps the keyboard focus. */
     legend() {
       const names = [...new Map(this.series.map((series) => [series.name, series])).values()];
       this.entries = names.map((series) => {
@@ -144,7 +144,7 @@ unbloat.axis = (() => {
       this.reset.disabled = this.view === this.extent;
       this.svg.replaceChildren();
       this.width = this.svg.clientWidth || 1000;
-      // As high as what it shows needs, and no higher than it is wide.
+      // As high as its content needs, and no higher than its width.
       const unit = Math.min(100, Math.max(56, this.width * .085));
       const panels = this.data.panels, weights = panels.reduce((sum, panel) => sum + panel.weight, 0);
       const height = this.extent ? unit * weights + panels.length * GAP - (GAP - TITLE) + AXIS : 40;
@@ -168,7 +168,7 @@ unbloat.axis = (() => {
       this.svg.append(svg("text", { x, y, class: className }, content));
     }
 
-    /** The coordinates of a panel, and the edges of what is drawn in it. */
+    /** The coordinates of a panel, and the edges of its drawing. */
     frame(panel, top, bottom) {
       const [from, to] = this.view, right = this.width - RIGHT;
       const edges = this.edges(panel);
@@ -186,7 +186,7 @@ unbloat.axis = (() => {
       };
     }
 
-    /** Lower and upper edges; areas that are shown stand on each other. */
+    /** Lower and upper edges; visible areas are stacked. */
     edges(panel) {
       let base = [];
       return panel.series.map((series) => {
@@ -199,7 +199,7 @@ unbloat.axis = (() => {
       });
     }
 
-    /** The first and the last index that lines in view need. */
+    /** The first and the last index needed for the visible lines. */
     inView({ x }) {
       return [Math.max(0, before(x, this.view[0])), Math.min(x.length - 1, before(x, this.view[1]) + 1)];
     }
@@ -249,7 +249,7 @@ unbloat.axis = (() => {
       }
     }
 
-    /** A line at each mark, and its name unless that would lie on another: the tip tells them all. */
+    /** A line at each mark, and its name unless that would overlap another; the tip shows them all. */
     drawMarks(frame, named) {
       const [from, to] = this.view;
       let freeFrom = -Infinity;
@@ -314,7 +314,7 @@ unbloat.axis = (() => {
       this.show(x(to) - x(from) > DRAG ? [from, to] : this.view);
     }
 
-    /** What there is at a place: the moment, marks nearby, and a table of values. */
+    /** Content of the tip at a position: the moment, nearby marks, and a table of values. */
     describe(at, x) {
       const near = this.data.marks.filter((mark) => Math.abs(this.frames[0].x(mark.x) - x) < 5);
       const table = make("table");
@@ -337,7 +337,7 @@ unbloat.axis = (() => {
       table.append(make("tr", { class: className }, make("td", {}, ...name), make("td", {}, value)));
     }
 
-    /** The last value of a series at or before a place; `null` long after its end. */
+    /** The last value of a series at or before a position; `null` long after its end. */
     valueOf(series, at) {
       if (this.hidden.has(series.name) || !series.x.length) return null;
       const i = before(series.x, at), last = series.x.length - 1;

@@ -1,19 +1,19 @@
 "use strict";
-// The heap map. A page is a cell; cells lie in rows in order of address, under a caption for each arena and each size
-// of Ruby slots. Only the rows in view are drawn, so the cost of a frame does not depend on the size of the heap.
+// The heap map. A page is a cell; cells form rows in address order, under a caption for each arena and each size of
+// Ruby slots. Only visible rows are drawn, so the cost of a frame does not depend on the size of the heap.
 //
-// A page has eight bytes of data: whether it is resident, then what fills it in units of 16 bytes (255: all of it).
+// A page has eight bytes of data: its residency, then its contents in units of 16 bytes (255: all of it).
 (() => {
   const { make, tip } = unbloat;
   const SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]; // pixels of a cell
-  const CONTENTS_FROM = 10; // cells of this size on show their contents to scale
-  const LINES_FROM = 6; // and these have lines between them
+  const CONTENTS_FROM = 10; // minimum size of cells that show their contents to scale
+  const LINES_FROM = 6; // minimum size of cells with lines between them
   const CAPTION = 44, GUTTER = 104, MARGIN = 14;
   const SLICE = 240; // pixels of a slice on paper, at most
 
   // --- colors -------------------------------------------------------------------------------------------------------
   const rgb = (css) => css.match(/[\d.]+/g).slice(0, 3).map(Number);
-  const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0; // as ImageData has it, little endian
+  const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0; // in the format of ImageData, little endian
   const between = (a, b, t) => a.map((v, i) => Math.round(v + (b[i] - v) * t));
   const steps = Array.from({ length: 257 }, (_, i) => i / 256);
 
@@ -37,7 +37,7 @@
   }
 
   // --- data ---------------------------------------------------------------------------------------------------------
-  /** Runs of equal pages, each of a count, whether they are resident, and a byte a use; see html/map.rs. */
+  /** Runs of equal pages: a count, their residency, and one byte per use; see html/map.rs. */
   function unpack(text, pages, uses) {
     const data = atob(text), run = 3 + uses;
     const resident = new Uint8Array(pages), fill = new Uint8Array(pages * uses);
@@ -57,7 +57,7 @@
 
   // --- one map ------------------------------------------------------------------------------------------------------
   class HeapMap {
-    /** Takes up the space of a map. Its pages are unpacked later. */
+    /** Reserves the space of a map. Its pages are unpacked later. */
     constructor(element) {
       this.element = element;
       this.view = element.querySelector(".view");
@@ -69,9 +69,9 @@
       this.small = document.createElement("canvas");
       this.hover = -1;
       Object.assign(this, JSON.parse(element.querySelector(".groups").textContent));
-      // Where each use stands among a page's bytes.
+      // Position of each use among a page's bytes.
       this.use = Object.fromEntries(this.uses.map(({ key }, i) => [key, i]));
-      // From the bottom of a cell up: what is held, then what is free.
+      // From the bottom of a cell up: held memory, then free memory.
       this.order = ["live", "ruby-live", "cached", "stranded", "trimmable", "top", "ruby-free"].map((key) => this.use[key]);
       let pages = 0;
       for (const group of this.groups) {
@@ -118,7 +118,7 @@
       this.layout();
     }
 
-    /** One color a page: what it is, and where live and free share it, how full. */
+    /** One color per page, by its use, or by its fill if live and free memory share it. */
     cellColors() {
       const { colors, use, data: { resident, fill } } = this, uses = this.uses.length;
       const result = new Uint32Array(resident.length);
@@ -146,7 +146,7 @@
       return units === 255 ? this.pageBytes : units * this.unitBytes;
     }
 
-    /** The largest cell with which all rows, captions aside, fit into the view: from 3 to 12 pixels. */
+    /** Size of the largest cell, from 3 to 12 pixels, with which all rows fit into the view, not counting captions. */
     fitting(width, height) {
       const fits = (size) => {
         const columns = this.columnsFor(size, width);
@@ -157,12 +157,12 @@
     }
 
     columnsFor(size, width) {
-      // A multiple of 64 KiB, half of it for large cells: round addresses at the left, and little room left over.
+      // A multiple of 64 KiB, or half of that for large cells: round addresses on the left, and little unused space.
       const step = size > 16 ? 8 : 16;
       return Math.max(1, Math.floor((width - GUTTER - MARGIN) / size / step)) * step;
     }
 
-    /** Places the groups for the view's width. The view is as high as they need, up to its limit; so is the canvas. */
+    /** Places the groups for the view's width. View and canvas are as high as they require, up to a limit. */
     layout() {
       const width = this.view.clientWidth, limit = parseFloat(getComputedStyle(this.view).maxHeight);
       if (!width) return;
@@ -190,7 +190,7 @@
       this.height = y + MARGIN;
     }
 
-    /** A canvas of so many CSS pixels, sharp on dense screens too. */
+    /** A canvas of this size in CSS pixels, sharp on dense screens. */
     sized(canvas, width, height) {
       const ratio = window.devicePixelRatio || 1, context = canvas.getContext("2d");
       canvas.width = Math.round(width * ratio);
@@ -212,7 +212,7 @@
       if (this.hover >= 0) this.mark(this.hover, top);
     }
 
-    /** Draws what lies between `top` and `height` pixels below it, and nothing else. */
+    /** Draws only the part from `top` to `height` pixels below it. */
     paint(context, top, height) {
       const { colors, size } = this;
       context.fillStyle = colors.card;
@@ -258,7 +258,7 @@
       }
     }
 
-    /** Cells with room show what they hold from the bottom up, to scale. */
+    /** Large cells show their contents from the bottom up, to scale. */
     contents(context, group, from, last, body) {
       const { colors, size, columns, data, pageBytes } = this;
       for (let i = from * columns; i < last; i++) {
@@ -290,7 +290,7 @@
       }
     }
 
-    /** The region and the address of a group's page, by number. */
+    /** The region and the address of a group's nth page. */
     locate(group, index) {
       const page = group.first + index, starts = group.starts;
       let low = 0, high = starts.length - 1;
@@ -366,7 +366,7 @@
       return [...parts, bar, table];
     }
 
-    /** Zooms by a step and keeps the page under the pointer (or in the middle) where it is. */
+    /** Zooms by a step, keeping the page under the pointer (or in the middle) in place. */
     zoom(step, event) {
       const next = SIZES[SIZES.indexOf(this.size) + step];
       if (!next) return;
@@ -408,7 +408,7 @@
   }
 
   // --- the page -----------------------------------------------------------------------------------------------------
-  // A map is unpacked when it first comes into view, or is printed: a tree has one for each process.
+  // A map is unpacked when it first becomes visible or is printed, because a tree has one per process.
   const maps = [...document.querySelectorAll(".map")].map((element) => new HeapMap(element));
   const unpackMap = (map) => {
     visible.unobserve(map.element);

@@ -1,9 +1,9 @@
 "use strict";
-// What every page has: the switch between light and dark, the tip at the pointer, tables that are sorted by a column.
+// Common to every page: the switch between light and dark, the tip at the pointer, sortable tables.
 const unbloat = (() => {
   const root = document.documentElement;
 
-  /** Gives an element attributes, less those that are undefined, and children. */
+  /** Gives an element attributes, except undefined ones, and children. */
   const fill = (element, attributes = {}, ...children) => {
     for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
     element.append(...children);
@@ -12,7 +12,7 @@ const unbloat = (() => {
   const make = (name, ...rest) => fill(document.createElement(name), ...rest);
 
   // --- light and dark -----------------------------------------------------------------------------------------------
-  // The style sheet follows the system until somebody chooses: then `data-theme` on the root does.
+  // The style sheet follows the system until the reader chooses; then `data-theme` on the root takes over.
   const system = matchMedia("(prefers-color-scheme: dark)");
   const followers = [];
   const theme = () => root.dataset.theme ?? (system.matches ? "dark" : "light");
@@ -20,9 +20,9 @@ const unbloat = (() => {
     if (name) root.dataset.theme = name; else delete root.dataset.theme;
     followers.forEach((follow) => follow());
   };
-  /** Calls back when the colors change. */
+  /** Registers a callback for color changes. */
   const onTheme = (follow) => followers.push(follow);
-  /** The value of a color of the palette, as the canvas takes it. */
+  /** The value of a palette color, for use with a canvas. */
   const color = (name) => {
     const probe = root.appendChild(make("i", { style: `color: var(--${name})` }));
     const value = getComputedStyle(probe).color;
@@ -42,7 +42,7 @@ const unbloat = (() => {
   const tipElement = document.getElementById("tip");
   const tip = {
     hide() { tipElement.hidden = true; },
-    /** Shows elements beside a point of the window, and inside of it. */
+    /** Shows elements next to a point of the window, and inside the window. */
     show(x, y, ...children) {
       tipElement.replaceChildren(...children);
       tipElement.hidden = false;
@@ -82,7 +82,7 @@ const unbloat = (() => {
   }
 
   // --- links --------------------------------------------------------------------------------------------------------
-  // A link to a part that is folded away unfolds it.
+  // A link into a collapsed section expands it.
   for (const link of document.querySelectorAll('a[href^="#"]')) {
     link.addEventListener("click", () => {
       const target = document.getElementById(link.getAttribute("href").slice(1));

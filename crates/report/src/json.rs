@@ -3,19 +3,19 @@
 use serde::Serialize;
 use unbloat_untrusted::json::visible;
 
-/// A document for people and programs: indented.
+/// Formats a document with indentation, for people and programs.
 #[must_use]
 pub fn pretty(document: &impl Serialize) -> String {
     text(serde_json::to_string_pretty(document))
 }
 
-/// A document in one line.
+/// Formats a document on one line.
 #[must_use]
 pub fn line(document: &impl Serialize) -> String {
     text(serde_json::to_string(document))
 }
 
-/// Documents are plain structures with text as keys, whose serialization has no way to fail.
+/// Returns the text. Documents are plain structures with string keys, so their serialization cannot fail.
 fn text(document: serde_json::Result<String>) -> String {
     visible(&document.unwrap_or_else(|error| unreachable!("{error}")))
 }

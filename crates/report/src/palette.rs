@@ -1,30 +1,32 @@
-//! Colors. Each has one name and one meaning on every page and in every chart, a value for light and one for dark.
+//! Colors. Each has one name and one meaning on every page and in every chart, and one value each for light
+//! and dark.
 //!
-//! A page gets them as custom properties with `light-dark()`, so one property, `color-scheme`, decides between the two.
-//! What has a meaning of its own is also a class that sets `color`; style sheets then say `currentColor`.
+//! A page receives them as custom properties with `light-dark()`, so a single property, `color-scheme`,
+//! selects between the two. Colors with a meaning of their own are also classes that set `color`; style
+//! sheets then use `currentColor`.
 
 use crate::segment::Segment;
 use std::fmt::Write as _;
 
-/// The color of something that is drawn.
+/// The color of a drawn element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// The nth of the palette, starting over after the last.
+    /// The nth of the palette, wrapping around at its end.
     Nth(usize),
-    /// Totals, controls, and whatever else has no color of its own.
+    /// Totals, controls, and everything else without its own color.
     Neutral,
     /// A part of memory, as in bars and on the heap map.
     Memory(Segment),
 }
 
 impl Color {
-    /// The color of an experiment's variant; the control is neutral.
+    /// Returns the color of an experiment's variant; the control is neutral.
     #[must_use]
     pub(crate) fn variant(index: usize) -> Self {
         index.checked_sub(1).map_or(Color::Neutral, Color::Nth)
     }
 
-    /// The class that sets it.
+    /// Returns the class that sets it.
     #[must_use]
     pub(crate) fn class(self) -> &'static str {
         match self {
@@ -57,7 +59,7 @@ const SURFACES: [Tone; 12] = [
     tone("absent", "#eceef1", "#20242c"),
     tone("good", "#1a7f45", "#4bc27a"),
     tone("bad", "#c2320a", "#ff6b35"),
-    // Between stranded and live: pages of malloc that are a quarter, half, three quarters full.
+    // Between stranded and live: pages of malloc that are a quarter, half, or three quarters full.
     tone("malloc-25", "#f0a37c", "#c0643f"),
     tone("malloc-50", "#d3c6cd", "#6f6672"),
     tone("malloc-75", "#7ea6de", "#4a76b8"),
@@ -76,8 +78,8 @@ const MEMORY: [Tone; 9] = [
     tone("top", "#b9d3d0", "#3d5a58"),
 ];
 
-/// Colors that most eyes tell apart, also those that see red and green alike (the first eight adapted from Okabe and
-/// Ito, "Color Universal Design", 2008).
+/// Colors distinguishable by most people, including those with red-green color blindness (the first eight
+/// adapted from Okabe and Ito, "Color Universal Design", 2008).
 const SERIES: [Tone; 9] = [
     tone("s0", "#0072b2", "#56b4e9"),
     tone("s1", "#d55e00", "#ff8c42"),
@@ -100,7 +102,7 @@ fn tones() -> impl Iterator<Item = &'static Tone> {
     SURFACES.iter().chain(classes())
 }
 
-/// The palette as a style sheet that adapts to the reader's scheme.
+/// Returns the palette as a style sheet that adapts to the reader's scheme.
 #[must_use]
 pub(crate) fn style() -> String {
     let mut css = String::from(":root{color-scheme:light dark");
@@ -115,7 +117,7 @@ pub(crate) fn style() -> String {
     css
 }
 
-/// A style sheet with the light colors spelled out, for programs that know no custom properties.
+/// Returns a style sheet with literal light colors, for programs without custom properties.
 #[must_use]
 pub(crate) fn spelled_out(css: &str) -> String {
     let mut plain = css.to_owned();
@@ -150,7 +152,7 @@ mod tests {
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }
 
-    /// WCAG 2.2: text needs a contrast of 4.5 with its background, what is drawn 3.
+    /// WCAG 2.2: text needs a contrast of 4.5 with its background, graphics 3.
     #[test]
     fn text_and_series_stand_out_from_their_background() {
         for scheme in [|tone: &Tone| tone.light, |tone: &Tone| tone.dark] {

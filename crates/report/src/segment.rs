@@ -5,9 +5,9 @@ pub use unbloat_heap::model::Segment;
 
 /// The appearance of a segment on a terminal.
 pub(crate) trait Appearance {
-    /// A cell of a bar: where there are no colors, a letter-like block that stands for it.
+    /// Returns the cell of a bar, distinguishable without color.
     fn cell(self, style: &Style) -> char;
-    /// Its color on a terminal.
+    /// Returns its color on a terminal.
     fn ink(self) -> Ink;
 }
 

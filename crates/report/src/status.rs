@@ -1,4 +1,4 @@
-//! Output of `unbloat status`: the runtime's own account of its work, process by process.
+//! Output of `unbloat status`: the runtime's report on its work, process by process.
 
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -8,11 +8,11 @@ use unbloat_untrusted::Untrusted;
 /// The document of `unbloat status --json` (docs/reference/status.schema.json).
 #[derive(Debug, Serialize)]
 pub struct StatusReport {
-    /// Version of this document's form.
+    /// Version of this document's format.
     pub schema: u32,
-    /// By process id.
+    /// The processes, by PID.
     pub processes: Vec<ProcessStatus>,
-    /// The process that was asked for, when its policy loads no runtime and so there is no page.
+    /// The requested process, if its policy loads no runtime and so there is no page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_runtime: Option<WithoutRuntime>,
 }
@@ -20,25 +20,28 @@ pub struct StatusReport {
 /// A process whose policy loads no runtime: `off`, `arenas=N`, an allocator alone.
 #[derive(Debug, Serialize)]
 pub struct WithoutRuntime {
-    /// Its id, as seen from here.
+    /// Its PID, in our namespace.
     pub pid: i32,
-    /// The policy that it was started with.
+    /// The policy it was started with.
     pub policy: Untrusted,
-    /// Who serves malloc there, and what proves it; absent when that cannot be told.
+    /// The allocator that serves malloc there, with the evidence; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Untrusted>,
     /// Parts of the policy that are not live.
     pub problems: Vec<Untrusted>,
 }
 
-/// One process that has the runtime loaded.
+/// One process with the runtime loaded.
 #[derive(Debug, Serialize)]
 pub struct ProcessStatus {
-    /// Its id, as seen from here.
+    /// Its PID, in our namespace.
     pub pid: i32,
+    /// Its command line, which servers write their titles over; absent where it is empty or cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Untrusted>,
     /// The policy in force.
     pub policy: Untrusted,
-    /// The allocator that was found in it.
+    /// The allocator found in it.
     pub allocator: Untrusted,
     /// Ruby's version; absent outside Ruby.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,13 +52,13 @@ pub struct ProcessStatus {
     pub hears_gc: bool,
     /// Garbage collections of either kind.
     pub gc_count: u64,
-    /// Full ones among them.
+    /// Number of full collections among them.
     pub gc_major_count: u64,
     /// Trims of any kind.
     pub trims: u64,
-    /// Those made because the process had fallen idle.
+    /// Trims made because the process had fallen idle.
     pub idle_trims: u64,
-    /// Those that the program asked for.
+    /// Trims requested by the program.
     pub requested_trims: u64,
     /// Bytes by which the resident set shrank over all trims.
     pub trim_returned_bytes: u64,
@@ -67,22 +70,24 @@ pub struct ProcessStatus {
     pub trim_histogram: Vec<TrimBucket>,
     /// Page faults on memory that a trim had returned shortly before.
     pub refaults: u64,
-    /// When freed pages go back, where the runtime decides that: `at_once`, or `later`, after the allocator's delay.
+    /// Moment at which freed pages are returned, if the runtime controls that: `at_once`, or `later`, after
+    /// the allocator's delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub returning: Option<&'static str>,
-    /// Processor time of the runtime's own thread, in seconds.
+    /// CPU time of the runtime's own thread, in seconds.
     pub thread_cpu_s: f64,
-    /// Open `Unbloat.suspend` blocks.
+    /// Number of open `Unbloat.suspend` blocks.
     pub suspended: u64,
-    /// Forks between this process and the one that was started with the runtime.
+    /// Number of forks between this process and the one started with the runtime.
     pub fork_generation: u64,
-    /// Why nothing was done the last time there was something to decide.
+    /// The reason why nothing was done at the last decision.
     pub last_reason: &'static str,
-    /// Parts of the policy that are not live by the process's mappings, and complaints of the runtime itself.
+    /// Parts of the policy that are not live according to the process's mappings, and problems reported by
+    /// the runtime.
     pub problems: Vec<Untrusted>,
 }
 
-/// A bucket of the histogram: trims that took at most so long, and longer than the bucket before.
+/// A bucket of the histogram: trims up to this bound and above that of the previous bucket.
 #[derive(Debug, Serialize)]
 pub struct TrimBucket {
     /// Upper bound in seconds; absent for the last bucket, which has none.
@@ -93,7 +98,7 @@ pub struct TrimBucket {
 }
 
 impl ProcessStatus {
-    /// Takes a process's status page apart. `problems` are those that its mappings show.
+    /// Builds the status from a process's status page. `problems` are those found in its mappings.
     #[must_use]
     pub fn new(pid: i32, page: &Snapshot, problems: Vec<String>) -> Self {
         let text = |place| Untrusted::from(page.text(place, &mut [0; 256]));
@@ -105,6 +110,7 @@ impl ProcessStatus {
         let buckets = bounds.zip(page.trim_histogram());
         Self {
             pid,
+            title: None,
             policy: text(Text::Policy),
             allocator: text(Text::Allocator),
             ruby: Some(text(Text::Ruby)).filter(|ruby| !ruby.is_empty()),
@@ -129,14 +135,14 @@ impl ProcessStatus {
         }
     }
 
-    /// Trims that took longer than a bound of the histogram, in seconds.
+    /// Returns the number of trims that took longer than a bound of the histogram, in seconds.
     fn trims_longer_than(&self, bound_s: f64) -> u64 {
         let longer = |bucket: &&TrimBucket| bucket.at_most_s.is_none_or(|at_most_s| at_most_s > bound_s);
         self.trim_histogram.iter().filter(longer).map(|bucket| bucket.count).sum()
     }
 }
 
-/// The report for a terminal.
+/// Formats the report for a terminal.
 #[must_use]
 pub fn text(report: &StatusReport) -> String {
     if let Some(process) = &report.without_runtime {
@@ -167,6 +173,9 @@ fn without_runtime(process: &WithoutRuntime) -> String {
 fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
     let ruby = process.ruby.as_ref().map(|ruby| format!(", ruby {ruby}")).unwrap_or_default();
     writeln!(out, "{}  {}  ({}{ruby})", process.pid, process.policy, process.allocator)?;
+    if let Some(title) = &process.title {
+        writeln!(out, "  process      {title}")?;
+    }
     writeln!(out, "  collections  {}, {} full", process.gc_count, process.gc_major_count)?;
     writeln!(
         out,
@@ -178,7 +187,8 @@ fn describe(out: &mut String, process: &ProcessStatus) -> std::fmt::Result {
     )?;
     writeln!(
         out,
-        "  cost         {:.1} ms in trims, {:.1} ms the longest, {} over 20 ms; {:.0} ms of processor; {} pages needed again",
+        "  cost         {:.1} ms in trims, {:.1} ms the longest, {} over 20 ms; {:.0} ms of CPU; {} pages \
+        needed again",
         process.trim_s * 1e3,
         process.trim_max_s * 1e3,
         process.trims_longer_than(0.02),

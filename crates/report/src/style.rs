@@ -7,15 +7,15 @@ use unbloat_untrusted::visible;
 pub struct Style {
     /// Columns to fill.
     pub width: usize,
-    /// ANSI colors may be used.
+    /// ANSI colors are allowed.
     pub color: bool,
 }
 
 impl Style {
-    /// 80 columns without color: what files, pipes and tests get.
+    /// 80 columns without color, for files, pipes and tests.
     pub const PLAIN: Style = Style { width: 80, color: false };
 
-    /// `text` in a color, where there are colors.
+    /// Colors `text`, if colors are allowed.
     #[must_use]
     pub fn paint(&self, ink: Ink, text: &str) -> String {
         if self.color && ink != Ink::None {
@@ -26,16 +26,16 @@ impl Style {
     }
 }
 
-/// A color or weight, one of the sixteen that every terminal theme adapts.
+/// A color or weight, one of the sixteen that every terminal theme defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
-    /// The terminal's own.
+    /// The terminal's default.
     None,
     /// Headings.
     Bold,
     /// Secondary text.
     Dim,
-    /// Lines to copy, and what a trim returns.
+    /// Lines to copy, and memory that a trim returns.
     Green,
     /// Stranded memory, and failures.
     Red,
@@ -47,7 +47,7 @@ pub enum Ink {
     Magenta,
     /// Ruby's free slots.
     BrightMagenta,
-    /// Everything that is not a heap.
+    /// Everything outside heaps.
     Gray,
 }
 
@@ -68,7 +68,7 @@ impl Ink {
     }
 }
 
-/// Divides `cells` among parts in proportion, each part that is not zero getting at least one cell, none lost.
+/// Divides `cells` among parts in proportion; each nonzero part gets at least one cell, and none is lost.
 #[must_use]
 pub fn apportion(parts: &[u64], cells: usize) -> Vec<usize> {
     let total: u64 = parts.iter().sum();
@@ -78,7 +78,7 @@ pub fn apportion(parts: &[u64], cells: usize) -> Vec<usize> {
     let exact = |part: u64| part as f64 / total as f64 * cells as f64;
     let mut shares: Vec<usize> =
         parts.iter().map(|&part| if part == 0 { 0 } else { (exact(part) as usize).max(1) }).collect();
-    // What rounding left over, or took too much, goes to (or comes from) the part that is furthest from its due.
+    // The rounding error goes to (or comes from) the part that is furthest from its due.
     loop {
         let sum: usize = shares.iter().sum();
         let gap = |i: &usize| exact(parts[*i]) - shares[*i] as f64;
@@ -90,13 +90,13 @@ pub fn apportion(parts: &[u64], cells: usize) -> Vec<usize> {
                 candidates.filter(|&i| shares[i] > 1).min_by(|a, b| gap(a).total_cmp(&gap(b)))
             }
         };
-        // More parts than cells: every part has its one cell, and that is the best there is.
+        // More parts than cells: one cell for every part is the best possible.
         let Some(chosen) = chosen else { return shares };
         if sum < cells { shares[chosen] += 1 } else { shares[chosen] -= 1 }
     }
 }
 
-/// A horizontal bar of at most `cells` columns for `part` of `whole`, to an eighth of a column.
+/// Formats a horizontal bar of at most `cells` columns for `part` of `whole`, to an eighth of a column.
 #[must_use]
 pub fn bar(part: u64, whole: u64, cells: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -119,8 +119,8 @@ pub fn bind_units(text: &str) -> String {
     })
 }
 
-/// Breaks a text at spaces into lines of at most `width` columns, each starting with `indent` spaces. A word that is
-/// longer than a line stands alone; a number and its unit stay together.
+/// Breaks a text at spaces into lines of at most `width` columns, each starting with `indent` spaces. A word
+/// longer than a line gets its own line; a number and its unit stay together.
 #[must_use]
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let bound = bind_units(text);
@@ -133,7 +133,8 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     lines.iter().map(|line| format!("{:indent$}{}\n", "", line.replace('\u{a0}', " "))).collect()
 }
 
-/// The visible form of a text in at most `width` columns, its end replaced by `…` if it is longer.
+/// Returns the visible form of a text in at most `width` columns, with its end replaced by `…` if it is
+/// longer.
 #[must_use]
 pub fn clip(text: &str, width: usize) -> String {
     let shown = visible(text);
@@ -143,7 +144,14 @@ pub fn clip(text: &str, width: usize) -> String {
     shown.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// `1234567` as `1,234,567`.
+/// The line above the report on a process: its number and as much of its command as fits.
+#[must_use]
+pub(crate) fn title(pid: i32, command: &unbloat_untrusted::Untrusted, style: &Style) -> String {
+    let command = clip(&command.shown(), style.width.saturating_sub(12));
+    format!("{}\n", style.paint(Ink::Bold, &format!("{pid} {command}")))
+}
+
+/// Formats `1234567` as `1,234,567`.
 #[must_use]
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -157,7 +165,7 @@ pub fn thousands(n: u64) -> String {
     grouped
 }
 
-/// A share of a whole in percent: `38 %`, `0.4 %`, empty for nothing.
+/// Formats a share of a whole in percent: `38 %`, `0.4 %`, empty for zero.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {

@@ -1,4 +1,4 @@
-//! Output of `unbloat trim`: memory that each process gave back, and the cost.
+//! Output of `unbloat trim`: the memory that each process returned, and the cost.
 
 use crate::style::{Ink, Style, clip, wrap};
 use serde::Serialize;
@@ -70,7 +70,7 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Renders one process's trim as text, to be read as soon as it is done.
+/// Renders one process's trim as text.
 #[must_use]
 pub fn text(trim: &Trim, style: &Style) -> String {
     let mut text = String::new();
@@ -82,7 +82,7 @@ pub fn text(trim: &Trim, style: &Style) -> String {
     let sentence = match trim.outcome {
         Some(Outcome::Trimmed) => done(trim, style),
         Some(Outcome::NothingToTrim) => {
-            format!("  nothing to trim: no freed page that could be returned. RSS {rss}\n")
+            format!("  nothing to trim: no freed page can be returned. RSS {rss}\n")
         }
         Some(Outcome::LeftAlone) => {
             wrap(&format!("{}: {}", style.paint(Ink::Yellow, "left alone"), why(trim)), style.width, 2)
@@ -134,13 +134,13 @@ fn why(trim: &Trim) -> String {
     visible(trim.reason.as_deref().unwrap_or("no reason is known"))
 }
 
-/// `0.18 ms`, `23 ms`.
+/// Formats as `0.18 ms`, `23 ms`.
 fn milliseconds(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     if ms < 9.95 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// A last line for several processes.
+/// Formats a final line for several processes.
 #[must_use]
 pub fn total(trims: &[Trim], style: &Style) -> String {
     let returned: u64 = trims.iter().filter_map(Trim::returned_bytes).sum();
@@ -197,7 +197,8 @@ mod tests {
             Trim { predicted_bytes: Some(0), reason: None, ..untouched(Outcome::NothingToTrim, "") },
             untouched(
                 Outcome::Refused,
-                "it is traced by process 77 (a debugger, strace); only one can. Detach that first",
+                "it is traced by process 77 (a debugger, strace), and only one tracer is possible. Detach \
+                it first",
             ),
             Trim {
                 allocator: AllocatorKind::Musl,
@@ -215,10 +216,8 @@ mod tests {
 
     #[test]
     fn json_of_every_outcome_follows_the_schema() {
-        let schema = include_str!("../../../docs/reference/trim.schema.json");
-        let schema = serde_json::from_str(schema).unwrap();
         let document: serde_json::Value = serde_json::from_str(&json(&every_outcome())).unwrap();
-        jsonschema::validate(&schema, &document).unwrap();
+        unbloat_test_support::assert_follows(&document, "trim.schema.json");
         insta::assert_snapshot!(json(&every_outcome()[..1]));
     }
 }

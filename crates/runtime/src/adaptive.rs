@@ -1,16 +1,18 @@
-//! A state machine that is fed with observations and decides when to trim. No I/O, no clock.
+//! A state machine that receives observations and decides when to trim. No I/O, no clock.
 //!
-//! Trimming costs twice: the walk over the free memory, and the page faults when what was given back is needed
-//! again. Both are paid from one account of processor time that fills at a small share of a core (1 % unless told
-//! otherwise), so a server that needs its memory again at once pays for that and is trimmed less often. Whatever the
-//! account says, nothing is done unless there is something to gain: what the allocator says it could return where it
-//! knows that (jemalloc); otherwise the growth of the resident set since the last trim, or a full collection that
-//! has been swept since (it frees memory without the resident set moving). Each trim that brings little doubles what
-//! is asked for the next time. When the process falls idle after work, the rest is returned at once: nobody waits.
+//! Trimming costs twice: the walk over the free memory, and the page faults when returned memory is needed
+//! again. Both are paid from one account of CPU time that fills at a small share of a core (1 % by default),
+//! so a server that needs its memory again at once pays for that and is trimmed less often. Regardless of the
+//! account, a trim requires an expected gain: the amount that the allocator reports as returnable, where it
+//! does (jemalloc); otherwise the growth of the resident set since the last trim, or a full collection that
+//! has been swept since (which frees memory without changing the resident set). Each trim that yields little
+//! doubles the gain required for the next. When the process falls idle after work, the rest is returned at
+//! once, because nobody is waiting.
 //!
-//! A trim that would hold a lock of the allocator for longer than a thread may be kept waiting (20 ms) is never made
-//! while the process is busy. It is left for when the process is idle, and even there it has to be worth it by the
-//! rules of a busy one, because an idle process may be one that has a little to do all the time.
+//! A trim that would hold a lock of the allocator for longer than a thread may be delayed (20 ms) is never
+//! made while the process is busy. It is postponed until the process is idle. Even then it has to be
+//! worthwhile by the rules for a busy process, because an idle process may be one that always has a little to
+//! do.
 
 mod account;
 mod activity;
@@ -31,10 +33,10 @@ use unbloat_contract::Reason;
 const MIB: u64 = 1 << 20;
 const MILLISECOND: u64 = 1_000_000;
 
-/// Largest factor for the growth that is asked for after fruitless trims.
+/// Maximum factor for the required growth after fruitless trims.
 const MAX_BACKOFF: u64 = 64;
 
-/// A resident set that could be read: 0 says that it could not.
+/// Returns the resident set if it was readable; 0 means that it was not.
 fn known(resident_bytes: u64) -> Option<u64> {
     (resident_bytes > 0).then_some(resident_bytes)
 }
@@ -44,14 +46,14 @@ fn known(resident_bytes: u64) -> Option<u64> {
 pub enum Decision {
     /// Trim, then call [`Adaptive::trimmed`].
     Trim {
-        /// True for the trim of a process that has fallen idle.
+        /// The process has fallen idle.
         idle: bool,
     },
     /// Do nothing.
     Wait {
         /// The reason.
         reason: Reason,
-        /// Nanoseconds after which to look again; `None`: not before the next garbage collection.
+        /// Nanoseconds until the next look; `None`: not before the next garbage collection.
         look_again_ns: Option<u64>,
     },
 }
@@ -63,16 +65,16 @@ pub struct Adaptive {
     last: Observation,
     /// Lowest resident set since the last trim.
     floor_bytes: u64,
-    /// End of the last trim, `None` before the first.
+    /// End of the last trim; `None` before the first.
     last_trim_ns: Option<u64>,
-    /// Multiplies the growth that is asked for.
+    /// Factor of the required growth.
     backoff: u64,
     account: Account,
     activity: Activity,
 }
 
 impl Adaptive {
-    /// Starts from the process as it is now.
+    /// Starts from the current state of the process.
     pub fn new(settings: Settings, start: Observation) -> Self {
         Self {
             settings,
@@ -85,12 +87,12 @@ impl Adaptive {
         }
     }
 
-    /// Pages of the last trims that were needed again since the last call.
+    /// Returns the pages of recent trims that were needed again since the last call.
     pub fn take_refaults(&mut self) -> u64 {
         self.account.take_refaults()
     }
 
-    /// Looks at the process and says what to do.
+    /// Evaluates an observation and returns a decision.
     pub fn decide(&mut self, now: &Observation) -> Decision {
         self.account.pay_refaults(now);
         self.pay_returns(now);
@@ -108,27 +110,28 @@ impl Adaptive {
         }
     }
 
-    /// Tells the machine what its trim did.
+    /// Records the outcome of a trim.
     pub fn trimmed(&mut self, outcome: &Outcome) {
         let took_ms = (outcome.took_ns / MILLISECOND).max(1);
-        let fruitful = outcome.returned_bytes() / took_ms >= self.settings.min_yield_per_ms
+        let fruitful = outcome.returned_bytes().checked_div(took_ms).unwrap_or(0)
+            >= self.settings.min_yield_per_ms
             && outcome.returned_bytes() >= self.settings.min_growth_bytes / 8;
-        self.backoff = if fruitful { 1 } else { (self.backoff * 2).min(MAX_BACKOFF) };
+        self.backoff = if fruitful { 1 } else { self.backoff.saturating_mul(2).min(MAX_BACKOFF) };
         self.account.pay_trim(outcome);
         self.activity.trimmed();
         self.floor_bytes = known(outcome.after.resident_bytes).unwrap_or(self.floor_bytes);
         self.last_trim_ns = Some(outcome.after.now_ns);
-        // Collections that came meanwhile are still to be taken in.
+        // Collections that happened meanwhile are still to be processed.
         let Observation { collections, majors, .. } = self.last;
         self.last = Observation { collections, majors, ..outcome.after };
     }
 
-    /// Interval of looks while there is work to be judged.
+    /// Returns the interval between looks while there is work to judge.
     fn pace_ns(&self) -> u64 {
         (self.settings.idle_after_ns / 4).max(50 * MILLISECOND)
     }
 
-    /// The process has just fallen idle: trims once, and lets the worker sleep after that.
+    /// Handles a process that has just fallen idle: trims once, and lets the worker sleep after that.
     fn decide_idle(&mut self, now: &Observation) -> Decision {
         let objection = if self.is_long(now) {
             self.objection(now)
@@ -136,7 +139,7 @@ impl Adaptive {
             let little = self.settings.min_growth_bytes / 8;
             now.returnable_bytes.is_some_and(|bytes| bytes < little).then_some(Reason::NoGrowth)
         };
-        // These three pass; the rest is taken when they have.
+        // These three are temporary; the rest is taken once they have passed.
         if let Some(reason @ (Reason::TooSoon | Reason::CpuBudget | Reason::Refaulted)) = objection {
             return self.wait(reason);
         }
@@ -144,17 +147,17 @@ impl Adaptive {
         objection.map_or(Decision::Trim { idle: true }, |reason| self.wait(reason))
     }
 
-    /// Waits, and looks again while there is work to be judged.
+    /// Waits, and looks again while there is work to judge.
     fn wait(&self, reason: Reason) -> Decision {
         Decision::Wait { reason, look_again_ns: self.activity.has_worked().then(|| self.pace_ns()) }
     }
 
-    /// True if a trim would keep threads waiting for too long.
+    /// Returns whether a trim would delay threads for too long.
     fn is_long(&self, now: &Observation) -> bool {
         now.hold_ns > self.settings.max_hold_ns
     }
 
-    /// Reason against trimming a busy process now; `None` when there is none.
+    /// Returns the reason against trimming a busy process now, if any.
     fn objection(&self, now: &Observation) -> Option<Reason> {
         if now.collections == 0 {
             return Some(Reason::NothingHeard);
@@ -179,9 +182,9 @@ impl Adaptive {
         None
     }
 
-    /// True if a trim could bring `times` what is asked for.
+    /// Returns whether a trim could yield `times` the required amount.
     fn promises(&self, now: &Observation, times: u64) -> bool {
-        let share = self.floor_bytes / 100 * self.settings.min_growth_percent;
+        let share = (self.floor_bytes / 100).saturating_mul(self.settings.min_growth_percent);
         let asked = self.settings.min_growth_bytes.max(share).saturating_mul(times);
         match now.returnable_bytes {
             Some(bytes) => bytes >= asked,

@@ -1,15 +1,16 @@
-//! The allocator that serves this process, and its ways of giving freed memory back.
+//! The allocator that serves this process, and its ways of returning freed memory.
 //!
-//! The allocator is taken for what it is, not for what was asked for: whoever defines the `malloc` that the process
-//! uses. A jemalloc is known by its `mallctl` beside that `malloc`; glibc by `gnu_get_libc_version` beside it;
-//! anything else that exports a `malloc_trim` of its own (tcmalloc does, `tcmalloc/libc_override.h`) is trimmed
-//! through that.
+//! The allocator is identified by what is actually loaded, not by what was requested: the library that
+//! defines the `malloc` in use. jemalloc is recognized by `mallctl` in the same library as that `malloc`,
+//! glibc by `gnu_get_libc_version`; any other library that exports its own `malloc_trim` (tcmalloc does,
+//! `tcmalloc/libc_override.h`) is trimmed through that.
 
 use crate::sys::{self, Line};
 use crate::{jemalloc, page};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use unbloat_contract::text::parts;
 use unbloat_contract::{Text, Variable};
 
 type MallocTrim = unsafe extern "C" fn(usize) -> c_int;
@@ -18,16 +19,16 @@ type DlAddr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
 
 static MALLOC_TRIM: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Finds the allocator, says on the page which it is, and pins glibc's thresholds when that is what it is.
+/// Identifies the allocator, records it on the page, and pins glibc's thresholds if it is glibc.
 pub(crate) fn recognize(threshold_bytes: Option<u64>) {
     let Some(malloc) = object(c"malloc") else { return };
     let beside = |name| {
         sys::symbol(name).filter(|_| object(name).is_some_and(|object| object.dli_fbase == malloc.dli_fbase))
     };
     let mut name = Line::<64>::new();
-    // A name too long for the page is shown as far as it fits.
+    // A name too long for the page is truncated.
     if let Some(mallctl) = beside(c"mallctl") {
-        jemalloc::found(mallctl);
+        jemalloc::register(mallctl);
         let _ = write!(name, "jemalloc {}", jemalloc::version());
     } else if let Some(version) = beside(c"gnu_get_libc_version") {
         MALLOC_TRIM.store(beside(c"malloc_trim").unwrap_or(core::ptr::null_mut()), Ordering::Release);
@@ -43,28 +44,30 @@ pub(crate) fn recognize(threshold_bytes: Option<u64>) {
     page::set_text(Text::Allocator, name.as_str());
 }
 
-/// True if [`give_back`] can do anything.
+/// Returns whether [`give_back`] can do anything.
 pub(crate) fn is_known() -> bool {
     jemalloc::is_here() || !MALLOC_TRIM.load(Ordering::Acquire).is_null()
 }
 
-/// Gives freed memory back to the kernel; may take milliseconds. Not to be called from a garbage collection's hook.
+/// Returns freed memory to the kernel, which may take milliseconds. Must not be called from a garbage
+/// collection hook.
 pub(crate) fn give_back() {
     if jemalloc::is_here() {
         return jemalloc::purge();
     }
     let trim = MALLOC_TRIM.load(Ordering::Acquire);
     if !trim.is_null() {
-        // SAFETY: a non-null pointer here is the `malloc_trim` that lies beside the process's malloc; its type is
-        // that of malloc_trim(3).
+        // SAFETY: a non-null pointer here is the `malloc_trim` of the library with the process's malloc; its
+        // type is that of malloc_trim(3).
         let trim: MallocTrim = unsafe { core::mem::transmute(trim) };
         // SAFETY: as above; it may be called at any time outside the allocator.
         unsafe { trim(0) };
     }
 }
 
-/// True if [`give_back`] holds a lock that allocations wait for. jemalloc holds none while it returns pages: it takes one
-/// extent at a time out of reach, and drops the lock of its decay for the rest (`pac_decay_to_limit`, 5.3.1 `src/pac.c`).
+/// Returns whether [`give_back`] holds a lock that allocations wait for. jemalloc holds none while it returns
+/// pages: it takes one extent at a time out of reach, and drops its decay lock meanwhile
+/// (`pac_decay_to_limit`, 5.3.1 `src/pac.c`).
 pub(crate) fn trims_hold_a_lock() -> bool {
     !jemalloc::is_here()
 }
@@ -76,21 +79,21 @@ fn glibc_version(function: *mut c_void) -> &'static str {
     unsafe { CStr::from_ptr(function()) }.to_str().unwrap_or_default()
 }
 
-/// True if the user has given glibc a threshold, each of which stops both from moving (`do_set_mmap_threshold` and its like), and has
-/// not told us of another.
+/// Returns whether the user has set one of glibc's thresholds, any of which stops both from adapting
+/// (`do_set_mmap_threshold` and similar functions), without giving us another.
 fn user_has_pinned() -> bool {
     let variables =
         [c"MALLOC_TRIM_THRESHOLD_", c"MALLOC_MMAP_THRESHOLD_", c"MALLOC_TOP_PAD_", c"MALLOC_MMAP_MAX_"];
     let tunables = sys::environment::<1024>(c"GLIBC_TUNABLES").unwrap_or_default();
     let names = ["trim_threshold", "mmap_threshold", "top_pad", "mmap_max"];
-    let tuned = tunables.as_str().split(':').filter_map(|tunable| tunable.strip_prefix("glibc.malloc."));
+    let tuned = parts(tunables.as_str(), b":").filter_map(|tunable| tunable.strip_prefix("glibc.malloc."));
     let pinned = variables.iter().any(|name| sys::environment::<8>(name).is_some())
         || tuned.into_iter().any(|tunable| names.iter().any(|name| tunable.starts_with(name)));
     pinned && sys::environment::<8>(Variable::TrimThreshold.c_name()).is_none()
 }
 
-/// Pins `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD`. Unpinned, freeing one mapped chunk of 20 MB makes every arena
-/// keep up to 40 MB from then on (`munmap_chunk`, glibc 2.27–2.42 `malloc/malloc.c`).
+/// Pins `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD`. Unless pinned, freeing one mapped chunk of 20 MB makes
+/// every arena keep up to 40 MB from then on (`munmap_chunk`, glibc 2.27–2.42 `malloc/malloc.c`).
 fn pin_thresholds(mallopt: *mut c_void, bytes: u64) {
     // SAFETY: the symbol is glibc's mallopt(3).
     let mallopt: Mallopt = unsafe { core::mem::transmute(mallopt) };
@@ -101,7 +104,7 @@ fn pin_thresholds(mallopt: *mut c_void, bytes: u64) {
     }
 }
 
-/// Limits glibc's arenas, where glibc serves this process.
+/// Limits glibc's arenas, if glibc serves this process.
 pub(crate) fn limit_arenas(limit: c_int) {
     let (Some(malloc), Some(version)) = (object(c"malloc"), object(c"gnu_get_libc_version")) else { return };
     let Some(mallopt) = sys::symbol(c"mallopt").filter(|_| malloc.dli_fbase == version.dli_fbase) else {
@@ -113,7 +116,7 @@ pub(crate) fn limit_arenas(limit: c_int) {
     unsafe { mallopt(libc::M_ARENA_MAX, limit) };
 }
 
-/// The object (program or library) that defines a symbol.
+/// Returns the object (program or library) that defines a symbol.
 fn object(name: &CStr) -> Option<libc::Dl_info> {
     let address = sys::symbol(name)?;
     let dladdr = sys::symbol(c"dladdr")?;
@@ -125,12 +128,12 @@ fn object(name: &CStr) -> Option<libc::Dl_info> {
     (unsafe { dladdr(address, &raw mut info) } != 0).then_some(info)
 }
 
-/// An object's file, without its directories.
+/// Returns an object's file name without directories.
 fn file_name(object: &libc::Dl_info) -> &str {
     if object.dli_fname.is_null() {
         return "";
     }
     // SAFETY: the name that dladdr gave is a C string that lives as long as the object is loaded.
     let path = unsafe { CStr::from_ptr(object.dli_fname) }.to_str().unwrap_or_default();
-    path.rsplit('/').next().unwrap_or_default()
+    parts(path, b"/").next_back().unwrap_or_default()
 }

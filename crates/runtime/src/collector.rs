@@ -1,15 +1,16 @@
-//! Hearing the garbage collector.
+//! Observes the garbage collector.
 //!
-//! Two ways, by what the policy needs:
+//! There are two ways, depending on the policy:
 //!
-//! - **The mark of a sentinel.** A hidden object that is never promoted is marked in every collection, minor ones
-//!   included, and its mark function is the signal. It costs nothing between collections.
-//! - **The end of the sweep** (`RUBY_INTERNAL_EVENT_GC_END_SWEEP`), for the policies that trim after each sweep. With
-//!   any collector event hooked, CRuby up to 3.2 sends every single allocation down its slow path
-//!   (`gc_event_hook_available_p` in `newobj_of`, gc.c of 3.1.2): 25 % on an allocation-only loop. Hence only then.
+//! - **The mark of a sentinel.** A hidden object that is never promoted is marked in every collection,
+//!   including minor ones, and its mark function is the signal. It costs nothing between collections.
+//! - **The end of the sweep** (`RUBY_INTERNAL_EVENT_GC_END_SWEEP`), for the policies that trim after each
+//!   sweep. With any collector event hooked, CRuby up to 3.2 sends every single allocation down its slow path
+//!   (`gc_event_hook_available_p` in `newobj_of`, gc.c of 3.1.2): 25 % on an allocation-only loop. So it is
+//!   limited to those policies.
 //!
-//! A sweep has ended at the latest when the next collection marks, so nothing is lost by the first way that a moment
-//! of waiting does not bring back. What runs here runs inside a collection: it stores numbers and wakes a thread.
+//! A sweep has ended at the latest when the next collection marks, so the first way loses nothing that a
+//! short wait does not make up for. Code here runs inside a collection: it stores numbers and wakes a thread.
 
 use crate::ruby::{DataType, Postpone, Ruby, Value};
 use crate::{page, sys, worker};
@@ -38,19 +39,19 @@ static GC_STAT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static MAJOR_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Full collections whose sweep has begun, by the time of the last event.
+/// Number of full collections whose sweep had begun at the last event.
 static MAJORS: AtomicU64 = AtomicU64::new(0);
-/// Collections by the time of the last event.
+/// Number of collections at the last event.
 static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
-/// Both when the worker was last wanted.
+/// Both numbers when the worker was last requested.
 static COLLECTIONS_BEFORE: AtomicU64 = AtomicU64::new(0);
 static MAJORS_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// True if the worker has to be started by a job, and is not yet.
+/// The worker has to be started by a job, and has not been yet.
 static WANTED: AtomicBool = AtomicBool::new(false);
 static JOB: sys::Once<Postpone> = sys::Once::new();
 
-/// Moment of a collection to hear.
+/// The moment of a collection to observe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// The mark, through the sentinel.
@@ -59,22 +60,23 @@ pub(crate) enum Moment {
     EndOfSweep,
 }
 
-/// Collections and full collections heard so far.
-pub(crate) fn heard() -> (u64, u64) {
+/// Returns the numbers of collections and full collections observed so far.
+pub(crate) fn observed() -> (u64, u64) {
     (COLLECTIONS.load(Ordering::Relaxed), MAJORS.load(Ordering::Relaxed))
 }
 
-/// True if this Ruby's collector keeps the counts that the hooks ask for: `rb_gc_stat` raises for what it does not know, and MMTk (Ruby 3.4
-/// and later) knows no full collections.
+/// Returns whether this Ruby's collector keeps the counts that the hooks need: `rb_gc_stat` raises for
+/// unknown keys, and MMTk (Ruby 3.4 and later) has no full collections.
 pub(crate) fn counts(ruby: &Ruby) -> bool {
     ruby.holds(c"GC.stat.key?(:count) && GC.stat.key?(:major_gc_count)")
 }
 
-/// Begins to hear. With the GVL, outside a collection, with a collector that [`counts`]. False when this Ruby lacks what it takes.
+/// Starts to observe. Call with the GVL, outside a collection, with a collector that [`counts`]. Returns
+/// false if this Ruby lacks a requirement.
 pub(crate) fn listen(ruby: &Ruby, moment: Moment, job: Postpone) -> bool {
     let (count, major_count) = (ruby.symbol(c"count"), ruby.symbol(c"major_gc_count"));
-    // SAFETY: symbols of `GC.stat`. The first call makes rb_gc_stat intern its symbols, which it could not do in a
-    // collection.
+    // SAFETY: symbols of `GC.stat`. The first call makes rb_gc_stat intern its symbols, which is impossible
+    // during a collection.
     let (collections, majors) = unsafe { ((ruby.gc_stat)(count), (ruby.gc_stat)(major_count)) };
     COLLECTIONS.store(collections as u64, Ordering::Relaxed);
     MAJORS.store(majors as u64, Ordering::Relaxed);
@@ -85,11 +87,11 @@ pub(crate) fn listen(ruby: &Ruby, moment: Moment, job: Postpone) -> bool {
     want_worker();
     match moment {
         Moment::Mark => {
-            // SAFETY: a hidden object (class 0) whose data is never touched but must not be null: CRuby skips the
-            // mark function of an object without data.
+            // SAFETY: a hidden object (class 0) whose data is never touched but must not be null: CRuby skips
+            // the mark function of an object without data.
             let sentinel =
                 unsafe { (ruby.wrap)(0, (&raw const SENTINEL).cast_mut().cast(), &raw const SENTINEL) };
-            // SAFETY: keeps the object for ever.
+            // SAFETY: keeps the object forever.
             unsafe { (ruby.keep)(sentinel) };
             true
         }
@@ -97,21 +99,22 @@ pub(crate) fn listen(ruby: &Ruby, moment: Moment, job: Postpone) -> bool {
     }
 }
 
-/// Says that no worker runs in this process: from the next collection on each asks for one, until it comes. A request can get lost: it
-/// waits on the thread that collects, which may end before its next safe point.
+/// Records that no worker runs in this process: from the next collection on, each requests one until it
+/// starts. A request can get lost, because it waits on the thread that collects, which may end before its
+/// next safe point.
 pub(crate) fn want_worker() {
-    let (collections, majors) = heard();
+    let (collections, majors) = observed();
     COLLECTIONS_BEFORE.store(collections, Ordering::Relaxed);
     MAJORS_BEFORE.store(majors, Ordering::Relaxed);
     WANTED.store(true, Ordering::Release);
 }
 
-/// The request was granted.
+/// Records that the worker is starting.
 pub(crate) fn worker_comes() {
     WANTED.store(false, Ordering::Release);
 }
 
-/// As [`heard`], when the worker was wanted: a forked child has its parent's counts.
+/// The counts of collections heard, at the time the worker was requested, since a forked child has its parent's counts.
 pub(crate) fn heard_before_worker() -> (u64, u64) {
     (COLLECTIONS_BEFORE.load(Ordering::Relaxed), MAJORS_BEFORE.load(Ordering::Relaxed))
 }
@@ -143,7 +146,7 @@ extern "C" fn on_end_of_sweep(_tracepoint: Value, _data: *mut c_void) {
     on_event();
 }
 
-/// In a collection, on whichever thread collects: stores the counts and wakes the worker.
+/// Runs in a collection, on whichever thread collects: stores the counts and wakes the worker.
 fn on_event() {
     let gc_stat = GC_STAT.load(Ordering::Acquire);
     if gc_stat.is_null() {
@@ -151,7 +154,7 @@ fn on_event() {
     }
     // SAFETY: a non-null pointer here is rb_gc_stat.
     let gc_stat: unsafe extern "C" fn(Value) -> usize = unsafe { core::mem::transmute(gc_stat) };
-    // SAFETY: with symbols that it knows, rb_gc_stat reads two counters of the object space and nothing more.
+    // SAFETY: with symbols it knows, rb_gc_stat reads two counters of the object space and nothing else.
     let (count, majors) = unsafe {
         (gc_stat(COUNT.load(Ordering::Relaxed)) as u64, gc_stat(MAJOR_COUNT.load(Ordering::Relaxed)) as u64)
     };

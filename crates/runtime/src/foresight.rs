@@ -1,40 +1,44 @@
-//! Foresees how long a trim would keep other threads waiting.
+//! Predicts how long a trim would delay other threads.
 //!
-//! glibc's `malloc_trim` holds an arena's lock while it visits the arena's free chunks of a page or more and returns
-//! their pages (`__malloc_trim` and `mtrim`, malloc/malloc.c of 2.31–2.42); whoever allocates there waits. There is no
-//! way to have it do less, so what can be done is not to begin. Known beforehand are:
+//! glibc's `malloc_trim` holds an arena's lock while it visits the arena's free chunks of a page or more and
+//! returns their pages (`__malloc_trim` and `mtrim`, malloc/malloc.c of 2.31–2.42); threads that allocate
+//! there wait. The amount of work cannot be limited, so the only option is not to start. Known beforehand
+//! are:
 //!
-//! - what the last trim took, without the share for what it returned: it visits the same chunks again;
-//! - how much the process has grown since, which at most has to be returned;
-//! - whether a full collection came since: it may have freed anything, so the whole heap is reckoned with;
-//! - by how much earlier trims took longer than was foreseen.
+//! - the time of the last trim without the share for returned memory, because it visits the same chunks
+//!   again;
+//! - the growth of the process since, which is the most that has to be returned;
+//! - whether there has been a full collection since: it may have freed anything, so the whole heap is
+//!   assumed;
+//! - the excess of earlier trims over their predicted time.
 //!
-//! A forked child goes on with what its parent knew, because it has its parent's heap.
+//! A forked child continues with its parent's experience, because it has its parent's heap.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Time that returning one MiB adds to a trim, in nanoseconds. Measured on 500 MiB of blocks of 50 B to 60 KB, glibc 2.36,
-/// x86-64 virtual machine: 80–160 µs.
+/// Time that returning one MiB adds to a trim, in nanoseconds. Measured on 500 MiB of blocks of 50 B to 60
+/// KB, glibc 2.36, x86-64 virtual machine: 80–160 µs.
 const RETURN_NS_PER_MIB: u64 = 100_000;
 
-/// Time that one MiB of the heap adds to the first trim after a full collection, in nanoseconds. Seen were 25–50 µs in Rails
-/// workers of 200 MiB, and 110 µs in the program of bench/stalls, which replaces what it frees by blocks of other sizes.
+/// Time that one MiB of heap adds to the first trim after a full collection, in nanoseconds. Measured: 25–50
+/// µs in Rails workers of 200 MiB, and 110 µs in the program of bench/stalls, which replaces freed blocks by
+/// blocks of other sizes.
 const AFTER_FULL_NS_PER_MIB: u64 = 50_000;
 
-/// Experience with trims. Written by whoever trims, one at a time.
+/// Experience with trims. Written by the trimming thread, one at a time.
 #[derive(Debug)]
 pub(crate) struct Foresight {
-    /// Time of the last trim without its share for returning.
+    /// Time of the last trim without its share for returned memory.
     visit_ns: AtomicU64,
     /// Resident set after it.
     resident_bytes: AtomicU64,
-    /// Full collections until then.
+    /// Number of full collections by then.
     majors: AtomicU64,
-    /// Time to reckon with beyond that.
+    /// Additional time to allow for.
     surprise_ns: AtomicU64,
 }
 
-/// A process between two trims, as far as it matters here.
+/// The relevant state of a process between two trims.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heap {
     /// Resident set in bytes.
@@ -44,7 +48,7 @@ pub(crate) struct Heap {
 }
 
 impl Foresight {
-    /// Nothing is known: whatever is resident may have to be returned.
+    /// Starts without experience: all resident memory may have to be returned.
     pub(crate) const fn new() -> Self {
         Self {
             visit_ns: AtomicU64::new(0),
@@ -54,13 +58,13 @@ impl Foresight {
         }
     }
 
-    /// Time that a trim would take now, in nanoseconds.
+    /// Predicts the time of a trim made now, in nanoseconds.
     pub(crate) fn trim_ns(&self, now: Heap) -> u64 {
         self.seen_coming_ns(now).saturating_add(self.surprise_ns.load(Ordering::Relaxed))
     }
 
-    /// Learns from a trim: its time, the heap before it, and the resident set after it. A surprise is remembered in full
-    /// and forgotten by halves.
+    /// Learns from a trim: its time, the heap before it, and the resident set after it. An excess is
+    /// remembered in full and decays by halves.
     pub(crate) fn learn(&self, took_ns: u64, before: Heap, after_bytes: u64) {
         let beyond_ns = took_ns.saturating_sub(self.seen_coming_ns(before));
         let remembered_ns = self.surprise_ns.load(Ordering::Relaxed) / 2;

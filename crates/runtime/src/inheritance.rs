@@ -1,9 +1,11 @@
-//! Keeps the policy's allocator from everything that the server starts, and gives it back to every Ruby.
+//! Keeps the policy's allocator out of all programs that the server starts, and restores it in every Ruby.
 //!
-//! `LD_PRELOAD` and `MALLOC_ARENA_MAX` reach every program that a server starts: `git`, `node`, a shell. Once Ruby has started with
-//! them, the policy's entries have done their work and leave the environment. `RUBYOPT` and our own variables stay; they cost a program
-//! that is no Ruby nothing. A Ruby further down, whatever stands between (a shell, foreman, `bundle exec`, Puma's restart, Spring), loads
-//! the runtime by `RUBYOPT`, finds that its allocator is missing, and starts itself again with it, before any line of its program has run.
+//! `LD_PRELOAD` and `MALLOC_ARENA_MAX` reach every program that a server starts: `git`, `node`, a shell. Once
+//! Ruby has started with them, the policy's entries have served their purpose and are removed from the
+//! environment. `RUBYOPT` and our own variables stay; they cost other programs nothing. A descendant Ruby,
+//! whatever is in between (a shell, foreman, `bundle exec`, Puma's restart, Spring), loads the runtime
+//! through `RUBYOPT`, detects that its allocator is missing, and re-executes itself with it before any line
+//! of its program has run.
 
 use crate::allocator;
 use crate::ruby::Ruby;
@@ -11,22 +13,25 @@ use crate::sys::{self, Line};
 use core::ffi::{CStr, c_char};
 use core::fmt::Write as _;
 use unbloat_contract::Variable;
+use unbloat_contract::text::{parts, split_once};
 
-/// Room for `LD_PRELOAD`. A longer one is left alone.
+/// Maximum size of `LD_PRELOAD`. A longer one is left alone.
 const LIST_ROOM: usize = 4096;
-/// Room for a command line.
+/// Maximum size of a command line.
 const MAX_COMMAND_BYTES: usize = 2 << 20;
 const MAX_WORDS: usize = 1 << 16;
 
 const PRELOAD: &CStr = c"LD_PRELOAD";
 const ARENA_MAX: &CStr = c"MALLOC_ARENA_MAX";
 
-/// True while Ruby loads the libraries of `RUBYOPT` and `-r`: neither a program (`<main>`) nor a file that one of them is loading
-/// (`<top (required)>`) is on the stack, only frames of `require` and of what Bundler and RubyGems put around it.
+/// True while Ruby loads the libraries of `RUBYOPT` and `-r`: neither a program (`<main>`) nor a file being
+/// loaded by one of them (`<top (required)>`) is on the stack, only frames of `require` and of Bundler's and
+/// RubyGems' wrappers around it.
 const BEFORE_THE_PROGRAM: &CStr = c"Thread.current == Thread.main && \
      (caller_locations(1) || []).none? { |frame| frame.base_label.start_with?('<') }";
 
-/// Settles what this process has inherited. With the GVL, while the library is loaded. Does not return where Ruby starts itself again.
+/// Handles the environment inherited by this process. Call with the GVL, while the library is loaded. Does
+/// not return if Ruby re-executes itself.
 pub(crate) fn settle(ruby: &Ruby) {
     settle_arenas();
     let entry = sys::environment::<LIST_ROOM>(Variable::Preload.c_name());
@@ -43,7 +48,7 @@ pub(crate) fn settle(ruby: &Ruby) {
     finish_restart();
 }
 
-/// The limit of arenas: glibc has read it, or a Ruby further down is told.
+/// Handles the limit of arenas: either glibc has read it, or a descendant Ruby applies it now.
 fn settle_arenas() {
     let Some(arenas) = sys::environment::<16>(Variable::Arenas.c_name()) else { return };
     match sys::environment::<16>(ARENA_MAX) {
@@ -57,28 +62,31 @@ fn settle_arenas() {
     }
 }
 
-/// The items of `LD_PRELOAD` (ld.so(8)).
+/// Iterates over the items of `LD_PRELOAD` (ld.so(8)).
 fn items(list: &str) -> impl Iterator<Item = &str> {
-    list.split([' ', ':']).filter(|item| !item.is_empty())
+    parts(list, b" :").filter(|item| !item.is_empty())
 }
 
-/// Takes an entry out of `LD_PRELOAD` and leaves the user's.
+/// Removes an entry from `LD_PRELOAD`, leaving the user's.
 fn take_out(list: &str, entry: &str) {
     let mut rest = Line::<LIST_ROOM>::new();
     for item in items(list).filter(|item| *item != entry) {
         let separator = if rest.as_str().is_empty() { "" } else { ":" };
-        // It fits: the whole list does.
+        // It fits, because the whole list does.
         let _ = write!(rest, "{separator}{item}");
     }
     if rest.as_str().is_empty() { unset(PRELOAD) } else { set(PRELOAD, &rest) }
 }
 
-/// True if this process may start itself again: the dynamic linker will heed `LD_PRELOAD`, and it was not tried before.
+/// Returns whether this process may re-execute itself: the dynamic linker will honor `LD_PRELOAD`, and it was
+/// not tried before.
 fn may_restart() -> bool {
     // SAFETY: getauxval only reads.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     let tried = sys::environment::<64>(Variable::Restarted.c_name());
-    let tried = tried.is_some_and(|mark| mark.as_str().split(':').next() == Some(own_pid().as_str()));
+    let tried = tried.is_some_and(|mark| {
+        split_once(mark.as_str(), b':').is_some_and(|(pid, _)| pid == own_pid().as_str())
+    });
     !secure && !tried
 }
 
@@ -89,10 +97,10 @@ fn own_pid() -> Line<16> {
     pid
 }
 
-/// After a restart: the process is called as it was before (`/proc/PID/comm`), and the mark goes.
+/// Finishes a re-execution: restores the process's name (`/proc/PID/comm`) and removes the mark.
 fn finish_restart() {
     let Some(mark) = sys::environment::<64>(Variable::Restarted.c_name()) else { return };
-    if let Some((pid, name)) = mark.as_str().split_once(':')
+    if let Some((pid, name)) = split_once(mark.as_str(), b':')
         && pid == own_pid().as_str()
     {
         let name = Line::<16>::of(name);
@@ -102,26 +110,26 @@ fn finish_restart() {
     unset(Variable::Restarted.c_name());
 }
 
-/// Starts this process's program again, with the entry in front of `LD_PRELOAD`. Returns when that is not possible; nothing has
-/// changed then.
+/// Re-executes this process's program with the entry at the front of `LD_PRELOAD`. Returns if that is
+/// impossible, in which case nothing has changed.
 fn restart(list: &str, entry: &str) {
     let Some(command) = Command::own() else { return };
     let mut program = [0_u8; LIST_ROOM];
-    // SAFETY: the path is a C string and the buffer is as long as said; its last byte stays zero.
+    // SAFETY: the path is a C string and the buffer has the given length; its last byte stays zero.
     let length =
-        unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
+        unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), LIST_ROOM - 1) };
     let mut preload = Line::<{ 2 * LIST_ROOM }>::new();
     let mut mark = Line::<64>::new();
     let mut name = [0_u8; 16];
-    // SAFETY: the kernel writes at most 16 bytes, a zero byte included.
+    // SAFETY: the kernel writes at most 16 bytes, including a zero byte.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     let name = CStr::from_bytes_until_nul(&name).unwrap_or_default().to_str().unwrap_or_default();
     let separator = if list.is_empty() { "" } else { ":" };
     let fits = write!(preload, "{entry}{separator}{list}").is_ok()
         && write!(mark, "{}:{name}", own_pid().as_str()).is_ok();
-    // A program that embeds Ruby has begun with work of its own.
+    // A program that embeds Ruby has already done work of its own.
     let path = CStr::from_bytes_until_nul(&program).unwrap_or_default().to_str().unwrap_or_default();
-    let is_ruby = path.rsplit('/').next().is_some_and(|name| name.starts_with("ruby"));
+    let is_ruby = parts(path, b"/").next_back().is_some_and(|name| name.starts_with("ruby"));
     if length <= 0 || !fits || !is_ruby {
         return;
     }
@@ -130,8 +138,8 @@ fn restart(list: &str, entry: &str) {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
-    // SAFETY: the program's path is a C string, and both arrays end with a null pointer. Signals and descriptors are as they would be
-    // after any exec of Ruby's own.
+    // SAFETY: the program's path is a C string, and both arrays end with a null pointer. Signals and
+    // descriptors are as after any exec by Ruby itself.
     unsafe { libc::execve(program.as_ptr().cast(), command.words.cast_const(), environ) };
     unset(Variable::Restarted.c_name());
     if list.is_empty() { unset(PRELOAD) } else { set(PRELOAD, &Line::<LIST_ROOM>::of(list)) }
@@ -154,8 +162,9 @@ impl Drop for Command {
 }
 
 impl Command {
-    /// `None` when it cannot be read, or when it would not mean the same a second time: `-C` changes the directory (ruby(1)), and of a
-    /// script on standard input Ruby has read the start already (`load_file_internal`, ruby.c of 2.7 to 3.4).
+    /// Reads the command line; `None` if it is unreadable, or would not mean the same a second time: `-C`
+    /// changes the directory (ruby(1)), and the start of a script on standard input has already been consumed
+    /// (`load_file_internal`, ruby.c of 2.7 to 3.4).
     fn own() -> Option<Self> {
         // SAFETY: plain allocations, checked below.
         let command = unsafe {
@@ -167,7 +176,7 @@ impl Command {
         if command.text.is_null() || command.words.is_null() {
             return None;
         }
-        // SAFETY: the allocation has so many bytes, zeroed, and nobody else knows it.
+        // SAFETY: the allocation has this many bytes, zeroed, and nothing else refers to it.
         let text = unsafe { core::slice::from_raw_parts_mut(command.text, MAX_COMMAND_BYTES) };
         let length = sys::read_whole_file(c"/proc/self/cmdline", text)?;
         let text = text.get(..length)?;
@@ -179,14 +188,14 @@ impl Command {
             if count >= MAX_WORDS || word.last() != Some(&0) {
                 return None;
             }
-            // SAFETY: the index is below the number of words that were allocated.
+            // SAFETY: the index is below the number of words allocated.
             unsafe { *command.words.add(count) = word.as_ptr().cast() };
         }
         has_script.then_some(command)
     }
 }
 
-/// A reader of Ruby's command line, by what it expects next.
+/// A reader of Ruby's command line, by the kind of word it expects next.
 #[derive(Clone, Copy)]
 enum Reader {
     /// The program.
@@ -195,18 +204,18 @@ enum Reader {
     Option,
     /// The value of an option.
     Value,
-    /// The script, behind `--`.
+    /// The script, after `--`.
     Script,
-    /// A word of the script's own.
+    /// An argument of the script.
     Argument,
 }
 
 impl Reader {
-    /// Options whose value is the rest of the word, and those among them whose value may be the next word (ruby(1)).
+    /// Options whose value is the rest of the word; for some of them it may be the next word (ruby(1)).
     const WITH_VALUE: &[u8] = b"rIeEWFKTxi0";
     const WITH_NEXT: &[u8] = b"rIeE";
 
-    /// True for a word that names or holds the script.
+    /// Returns whether a word names or contains the script.
     fn is_script(self, word: &[u8]) -> bool {
         let word = word.strip_suffix(b"\0").unwrap_or(word);
         match (self, word.strip_prefix(b"-")) {
@@ -242,7 +251,7 @@ impl Reader {
             return None;
         }
         let takes_next = end.is_some_and(|end| {
-            end + 1 == letters.len()
+            end.saturating_add(1) == letters.len()
                 && letters.get(end).is_some_and(|letter| Self::WITH_NEXT.contains(letter))
         });
         Some(if takes_next { Reader::Value } else { Reader::Option })

@@ -1,4 +1,4 @@
-//! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`. And what a policy asks of Ruby's own heap.
+//! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`; and a policy's settings for Ruby's own heap.
 
 use crate::ruby::{Ruby, Value};
 use crate::settings::Settings;
@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_long, c_void};
 use core::fmt::Write as _;
 use unbloat_contract::{Compact, Snapshot, Text, Word};
 
-/// The numbers of `Unbloat.status` that are shown as they are.
+/// The numbers of `Unbloat.status` that are shown unchanged.
 const NUMBERS: [(&CStr, Word); 10] = [
     (c"pid", Word::Pid),
     (c"gc_count", Word::GcCount),
@@ -22,7 +22,7 @@ const NUMBERS: [(&CStr, Word); 10] = [
     (c"suspended", Word::Suspended),
 ];
 
-/// Nanoseconds that are shown as seconds.
+/// Nanoseconds shown as seconds.
 const SECONDS: [(&CStr, Word); 3] =
     [(c"trim_s", Word::TrimNs), (c"trim_max_s", Word::TrimMaxNs), (c"thread_cpu_s", Word::ThreadCpuNs)];
 
@@ -33,7 +33,8 @@ const TEXTS: [(&CStr, Text); 4] = [
     (c"notice", Text::Notice),
 ];
 
-/// The part that is easier said in Ruby. `suspend` has to be undone whatever the block does, throw and raise included.
+/// The part that is easier to write in Ruby. `suspend` has to be undone whatever the block does, including
+/// throw and raise.
 const IN_RUBY: &CStr = c"
 module Unbloat
   class << self
@@ -51,13 +52,14 @@ module Unbloat
 end
 ";
 
-/// `GC.auto_compact`, where there is one.
+/// `GC.auto_compact`, if available.
 const AUTO_COMPACT: &CStr =
     c"begin; GC.auto_compact = true; rescue NotImplementedError, NoMethodError; false; end";
 
-/// Before each fork that Ruby makes for a worker, if the heap has grown since the last time. `Process._fork` is the
-/// hook that Ruby offers for this since 3.1; it serves `fork` and `IO.popen('-')`, not `Process.daemon` and `system`. A collector that does
-/// not count its live objects (`ArgumentError`) is not prepared.
+/// Runs before each fork that Ruby makes for a worker, if the heap has grown since the last time.
+/// `Process._fork` is Ruby's hook for this since 3.1; it covers `fork` and `IO.popen('-')`, but not
+/// `Process.daemon` and `system`. A collector that does not count its live objects (`ArgumentError`) is not
+/// prepared.
 const BEFORE_FORK: &CStr = c"
 module Unbloat
   module PrepareHeap
@@ -82,9 +84,10 @@ end
 Process.respond_to?(:_fork) && Process.singleton_class.prepend(Unbloat.const_get(:PrepareHeap))
 ";
 
-/// True if another copy of the library is at work here: one of another version, in an `unbloat run` inside another.
+/// Returns whether another copy of the library is active here: one of another version, in an `unbloat run`
+/// inside another. The gem defines `status` as well, but only the library defines `suspend_trimming`.
 pub(crate) fn is_defined(ruby: &Ruby) -> bool {
-    ruby.holds(c"defined?(Unbloat.status) ? true : false")
+    ruby.holds(c"defined?(Unbloat) && Unbloat.respond_to?(:suspend_trimming, true) ? true : false")
 }
 
 /// Defines the module.
@@ -100,7 +103,7 @@ pub(crate) fn define(ruby: &Ruby) {
     ruby.holds(IN_RUBY);
 }
 
-/// Does what the policy asks of Ruby's heap.
+/// Applies the policy's settings for Ruby's heap.
 pub(crate) fn prepare_heap(ruby: &Ruby, settings: &Settings, notice: &mut Line<256>) {
     if settings.compact == Compact::Auto && !ruby.holds(AUTO_COMPACT) {
         let _ = notice.write_str("this Ruby cannot compact its heap by itself");
@@ -118,7 +121,7 @@ pub(crate) fn prepare_heap(ruby: &Ruby, settings: &Settings, notice: &mut Line<2
     }
 }
 
-/// `Unbloat.status`: a hash of what the status page says.
+/// `Unbloat.status`: the contents of the status page as a hash.
 extern "C" fn status(_module: Value) -> Value {
     // Defined by `define`, which had found everything.
     let Ok(ruby) = Ruby::find() else { return 0 };
@@ -130,7 +133,7 @@ extern "C" fn status(_module: Value) -> Value {
         unsafe { (ruby.hash_set)(hash, ruby.symbol(name), value) };
     };
     let text = |text: &str| {
-        // SAFETY: as above; the bytes are as long as said.
+        // SAFETY: as above; the bytes have the given length.
         unsafe { (ruby.string)(text.as_ptr().cast(), text.len() as c_long) }
     };
     for (name, place) in TEXTS {
@@ -151,12 +154,13 @@ extern "C" fn status(_module: Value) -> Value {
     hash
 }
 
-/// `Unbloat.trim`: gives freed memory back now; the bytes by which the resident set shrank.
+/// `Unbloat.trim`: returns freed memory to the kernel now. Its value is the number of bytes by which the
+/// resident set shrank.
 extern "C" fn trim(_module: Value) -> Value {
     let Ok(ruby) = Ruby::find() else { return 0 };
     let mut returned = 0_u64;
-    // SAFETY: with the GVL, in a method call; the function gets a pointer to a live number. It cannot be
-    // interrupted, and takes as long as a trim takes.
+    // SAFETY: with the GVL, in a method call; the function receives a pointer to a live number. It cannot be
+    // interrupted, and takes as long as a trim.
     unsafe {
         (ruby.without_gvl)(
             trim_without_gvl,

@@ -1,9 +1,10 @@
-//! The status page. Every word is private memory: a store is one relaxed atomic, without a lock or an allocation, safe in any hook.
+//! The status page. Every word is private memory: a store is one relaxed atomic, without a lock or an
+//! allocation, safe in any hook.
 //!
-//! What others read is a file, to which [`flush`] writes the words from time to time, outside any hook. The file is mapped as well,
-//! only so that readers find its path in the process's mappings: nobody in the process touches that mapping, so a file that is
-//! truncated or removed harms nobody. The file is opened anew each time: a descriptor kept open could be closed by the program and its
-//! number be given to another file.
+//! Other processes read a file, to which [`flush`] writes the words from time to time, outside any hook. The
+//! file is also mapped, only so that readers find its path in the process's mappings. Nothing in the process
+//! touches that mapping, so a truncated or removed file does no harm. The file is reopened each time: the
+//! program could close a descriptor kept open, and its number could then belong to another file.
 
 use crate::sys::{self, Line};
 use core::ffi::{CStr, c_int, c_void};
@@ -11,23 +12,23 @@ use core::fmt::Write as _;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use unbloat_contract::{
     FileName, MAGIC, PAGE_BYTES, RUNTIME_SUBDIRECTORY, Reason, SHARED_MEMORY_PREFIX, Text, WORDS, Word, pack,
-    trim_bucket,
+    text::split_last, trim_bucket, words_of,
 };
 
 static PAGE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// The mapping that names the file, never read or written here; null while there is no file.
+/// The mapping that reveals the file's path, never read or written here; null without a file.
 static SIGNPOST: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-/// The process that made the file; another one has inherited its path and must not remove it.
+/// The process that created the file. Another one has inherited its path and must not remove it.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// Device and inode of the file: only that one is written to.
+/// Device and inode of the file, the only one that is written to.
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 const PATH_ROOM: usize = 256;
-/// The file's path as a C string. Written by whoever makes the file, before `OWNER`.
+/// The file's path as a C string. Written by the file's creator, before `OWNER`.
 static PATH: [AtomicU64; PATH_ROOM / 8] = [const { AtomicU64::new(0) }; PATH_ROOM / 8];
 
 fn word(place: Word) -> &'static AtomicU64 {
-    // The index is a constant of the layout, far below WORDS; the fallback never happens and cannot panic.
+    // The index is a constant of the layout, far below WORDS; the fallback is never used and cannot panic.
     PAGE.get(place as usize).unwrap_or(&PAGE[WORDS - 1])
 }
 
@@ -46,12 +47,12 @@ pub(crate) fn raise(place: Word, value: u64) {
     word(place).fetch_max(value, Ordering::Relaxed);
 }
 
-/// Reads a number back.
+/// Reads a number.
 pub(crate) fn get(place: Word) -> u64 {
     word(place).load(Ordering::Relaxed)
 }
 
-/// Says why nothing was done, or that something was.
+/// Records why nothing was done, or that something was.
 pub(crate) fn set_reason(reason: Reason) {
     set(Word::LastReason, reason as u64);
 }
@@ -65,12 +66,12 @@ pub(crate) fn set_text(place: Text, text: &str) {
 
 /// Counts a trim in the histogram of trim times.
 pub(crate) fn count_trim_time(ns: u64) {
-    if let Some(bucket) = PAGE.get(Word::TrimHistogram as usize + trim_bucket(ns)) {
+    if let Some(bucket) = PAGE.get((Word::TrimHistogram as usize).saturating_add(trim_bucket(ns))) {
         bucket.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A copy of the words, finished by definition.
+/// Returns a copy of the words, marked as finished.
 pub(crate) fn bytes() -> [u8; PAGE_BYTES] {
     let mut bytes = [0; PAGE_BYTES];
     for (to, from) in bytes.chunks_exact_mut(8).zip(&PAGE) {
@@ -82,8 +83,8 @@ pub(crate) fn bytes() -> [u8; PAGE_BYTES] {
     bytes
 }
 
-/// Makes this process's file, if it has none, and writes the words to it. Outside any hook, with the GVL: it reads the environment and
-/// allocates. Without a usable directory the words stay private.
+/// Creates this process's file, if it has none, and writes the words to it. Call outside any hook, with the
+/// GVL: it reads the environment and allocates. Without a usable directory the words stay private.
 pub(crate) fn publish() {
     if SIGNPOST.load(Ordering::Acquire).is_null() {
         set(Word::Pid, u64::from(pid().unsigned_abs()));
@@ -96,7 +97,8 @@ pub(crate) fn publish() {
     flush();
 }
 
-/// Writes the words to the file; makes it anew when it is gone, as after a logout, which removes its user's files. Outside any hook.
+/// Writes the words to the file, recreating it if it is gone, as after a logout that removes its user's
+/// files. Call outside any hook.
 pub(crate) fn flush() {
     if SIGNPOST.load(Ordering::Acquire).is_null() || OWNER.load(Ordering::Acquire) != pid() {
         return;
@@ -107,7 +109,7 @@ pub(crate) fn flush() {
     }
 }
 
-/// In a forked child: leaves the parent's file to the parent and starts an own account.
+/// Leaves the parent's file to the parent, in a forked child, and starts a new account.
 pub(crate) fn forget_parent() {
     let kept = [Word::GcCount, Word::GcMajorCount, Word::ForkGeneration, Word::Hearing];
     let kept = kept.map(|place| (place, get(place)));
@@ -125,7 +127,7 @@ fn pid() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
-/// Puts another mapping, or none, in the place of the signpost. Nobody ever holds a reference into it.
+/// Replaces the signpost by another mapping, or by none. Nothing ever holds a reference into it.
 fn remove_signpost(next: *mut c_void) {
     let before = SIGNPOST.swap(next, Ordering::AcqRel);
     if !before.is_null() {
@@ -134,7 +136,7 @@ fn remove_signpost(next: *mut c_void) {
     }
 }
 
-/// The directory of the pages, made if need be and only used when it is ours alone.
+/// Returns the directory of the pages, creating it if necessary. It is only used if it is exclusively ours.
 fn directory() -> Option<Line<PATH_ROOM>> {
     let runtime = sys::environment::<PATH_ROOM>(c"XDG_RUNTIME_DIR")
         .filter(|runtime| runtime.as_str().starts_with('/') && !runtime.is_cut());
@@ -155,7 +157,8 @@ fn shared_memory_directory() -> Option<Line<PATH_ROOM>> {
     make_private_directory(&path).then_some(path)
 }
 
-/// Makes a directory 0700, or accepts one that is a directory, no link, ours, and closed to others.
+/// Creates a directory with mode 0700, or accepts an existing one that is no link, ours, and closed to
+/// others.
 fn make_private_directory(path: &Line<PATH_ROOM>) -> bool {
     // SAFETY: the path is a C string.
     unsafe { libc::mkdir(path.as_ptr(), 0o700) };
@@ -166,29 +169,30 @@ fn make_private_directory(path: &Line<PATH_ROOM>) -> bool {
     with_open(path, flags, |_, stat| is_private(stat)).unwrap_or(false)
 }
 
-/// Opens a path, hands its descriptor and its state to `work`, and closes it. `None` when it cannot be opened.
+/// Opens a path, passes its descriptor and its state to `work`, and closes it. `None` if it cannot be opened.
 fn with_open<T>(
     path: &Line<PATH_ROOM>,
     flags: c_int,
     work: impl FnOnce(c_int, &libc::stat) -> T,
 ) -> Option<T> {
-    // SAFETY: the path is a C string; the mode matters to a new file only; the descriptor is closed below.
+    // SAFETY: the path is a C string; the mode only matters for a new file; the descriptor is closed below.
     let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
     if file < 0 {
         return None;
     }
     // SAFETY: an all-zero stat is valid.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: the kernel's fstat fills libc's `struct stat` on the 64-bit targets we build for; glibc's wrapper would tie the library
-    // to glibc 2.33.
+    // SAFETY: the kernel's fstat fills libc's `struct stat` on the 64-bit targets we build for; glibc's
+    // wrapper would tie the library to glibc 2.33.
     let status = unsafe { libc::syscall(libc::SYS_fstat, file, &raw mut stat) };
     let result = (status == 0).then(|| work(file, &stat));
-    // SAFETY: the descriptor was opened above and is used by nobody else.
+    // SAFETY: the descriptor was opened above and is used by nothing else.
     unsafe { libc::close(file) };
     result
 }
 
-/// Makes the file of this process in a directory, 0600, never through a link or over somebody else's, and puts up the signpost.
+/// Creates the file of this process in a directory with mode 0600, never through a link or over another's
+/// file, and maps the signpost.
 fn make_file(directory: &Line<PATH_ROOM>) -> bool {
     let mut path = Line::<PATH_ROOM>::new();
     let name = FileName { namespace: sys::pid_namespace(), pid: pid().unsigned_abs() };
@@ -196,8 +200,8 @@ fn make_file(directory: &Line<PATH_ROOM>) -> bool {
         return false;
     }
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the path is a C string. The name carries our own pid: what lies there is left from a program that had it before us, or
-    // from ourselves before an exec.
+    // SAFETY: the path is a C string. The name contains our own PID, so an existing file is a leftover of an
+    // earlier program with that PID, or of ourselves before an exec.
     unsafe { libc::unlink(path.as_ptr()) };
     let mapped = with_open(&path, flags, |file, stat| {
         FILE[0].store(stat.st_dev, Ordering::Relaxed);
@@ -210,7 +214,7 @@ fn make_file(directory: &Line<PATH_ROOM>) -> bool {
         unsafe { libc::unlink(path.as_ptr()) };
         return false;
     }
-    for (to, from) in PATH.iter().zip(path_words(&path)) {
+    for (to, from) in PATH.iter().zip(words_of(path.as_str())) {
         to.store(from, Ordering::Relaxed);
     }
     if OWNER.swap(pid(), Ordering::Release) == 0 {
@@ -222,9 +226,9 @@ fn make_file(directory: &Line<PATH_ROOM>) -> bool {
     true
 }
 
-/// Maps a new file, for its path to be seen. The room is taken now: a full file system shows at once.
+/// Maps a new file to make its path visible. The space is allocated now, so a full file system shows at once.
 fn map(file: c_int) -> *mut c_void {
-    // SAFETY: the descriptor is open; the mapping is new, and nothing ever reads from it or writes to it.
+    // SAFETY: the descriptor is open; the mapping is new, and nothing ever reads from or writes to it.
     unsafe {
         match libc::posix_fallocate(file, 0, PAGE_BYTES as libc::off_t) {
             0 => libc::mmap(core::ptr::null_mut(), PAGE_BYTES, libc::PROT_READ, libc::MAP_SHARED, file, 0),
@@ -233,9 +237,10 @@ fn map(file: c_int) -> *mut c_void {
     }
 }
 
-/// Makes the file once more, in its directory or else in shared memory. The environment is not asked: this may be the worker.
+/// Creates the file again, in its directory or else in shared memory. The environment is not read, because
+/// this may be the worker.
 fn make_file_again(path: &Line<PATH_ROOM>) {
-    let directory = path.as_str().rsplit_once('/').map_or("", |(directory, _)| directory);
+    let directory = split_last(path.as_str(), b'/').map_or("", |(directory, _)| directory);
     let directory = Line::<PATH_ROOM>::of(directory);
     if make_private_directory(&directory) && make_file(&directory) {
         return;
@@ -245,7 +250,8 @@ fn make_file_again(path: &Line<PATH_ROOM>) {
     }
 }
 
-/// Writes the words to the file; false when it is not there any more. The first word, which says that the page is finished, comes last.
+/// Writes the words to the file; returns false if it no longer exists. The first word, which marks the page
+/// as finished, comes last.
 fn write_file(path: &Line<PATH_ROOM>) -> bool {
     let bytes = bytes();
     let (first, rest) = bytes.split_at(size_of::<u64>());
@@ -262,7 +268,7 @@ fn write_file(path: &Line<PATH_ROOM>) -> bool {
     written.unwrap_or(false)
 }
 
-/// Removes the pages of processes that are gone, SIGKILL having kept them from doing it.
+/// Removes the pages of processes that are gone but could not do so because of SIGKILL.
 fn remove_stale(directory: &Line<PATH_ROOM>, namespace: u64) {
     // SAFETY: the path is a C string; the stream is closed below. This runs outside any hook: it may allocate.
     let stream = unsafe { libc::opendir(directory.as_ptr()) };
@@ -279,7 +285,7 @@ fn remove_stale(directory: &Line<PATH_ROOM>, namespace: u64) {
         let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) };
         let Some(page) = name.to_str().ok().and_then(FileName::parse) else { continue };
         let Ok(pid) = libc::pid_t::try_from(page.pid) else { continue };
-        // SAFETY: signal 0 only asks; the stream's descriptor is open and the name is a C string.
+        // SAFETY: signal 0 only queries; the stream's descriptor is open and the name is a C string.
         unsafe {
             let gone = page.namespace == namespace
                 && pid > 0
@@ -294,7 +300,7 @@ fn remove_stale(directory: &Line<PATH_ROOM>, namespace: u64) {
     unsafe { libc::closedir(stream) };
 }
 
-/// At exit: takes the file away, unless it is a parent's.
+/// Removes the file at exit, unless it is a parent's.
 extern "C" fn remove_own() {
     if OWNER.load(Ordering::Acquire) != pid() || SIGNPOST.load(Ordering::Acquire).is_null() {
         return;
@@ -303,18 +309,7 @@ extern "C" fn remove_own() {
     unsafe { libc::unlink(PATH.as_ptr().cast()) };
 }
 
-fn path_words(path: &Line<PATH_ROOM>) -> impl Iterator<Item = u64> {
-    let bytes = path.as_str().as_bytes();
-    (0..PATH_ROOM / 8).map(move |word| {
-        let mut packed = [0; 8];
-        for (to, from) in packed.iter_mut().zip(bytes.iter().skip(word * 8)) {
-            *to = *from;
-        }
-        u64::from_ne_bytes(packed)
-    })
-}
-
-/// The path of the file, as it was made.
+/// Returns the path of the file as created.
 fn stored_path() -> Line<PATH_ROOM> {
     let mut bytes = [0_u8; PATH_ROOM];
     for (to, from) in bytes.chunks_exact_mut(8).zip(&PATH) {

@@ -1,14 +1,23 @@
-//! The end of a thread that has panicked: the runtime goes to sleep for good, and the server lives on.
+//! The end of a thread that has panicked: the runtime goes to sleep for good.
 //!
-//! The library is built so that there is no panic to be had in a hook; this is for the worker, should there be a
-//! mistake in it after all.
+//! On the worker the server would live on; on a Ruby thread the GVL would stay taken. So the library may have no path to
+//! a panic at all: what is below is in a section of its own, which the linker drops when nothing leads to it, and a test of
+//! `crates/bundle` looks for that section in the library as built.
 
 use crate::{page, worker};
 use unbloat_contract::Reason;
 
 #[cfg(not(test))]
 #[panic_handler]
-fn stop(_info: &core::panic::PanicInfo<'_>) -> ! {
+fn panicked(_info: &core::panic::PanicInfo<'_>) -> ! {
+    stop()
+}
+
+#[cfg(not(test))]
+#[cold]
+#[inline(never)]
+#[unsafe(link_section = ".unbloat.panic")]
+fn stop() -> ! {
     give_up();
     loop {
         // SAFETY: pause only waits; every signal is blocked on the worker.
@@ -16,7 +25,7 @@ fn stop(_info: &core::panic::PanicInfo<'_>) -> ! {
     }
 }
 
-/// Says on the page what has happened, and lets go of what the thread may hold.
+/// Records the event on the page, and releases whatever the thread may hold.
 fn give_up() {
     page::set_reason(Reason::InternalError);
     worker::abandon();

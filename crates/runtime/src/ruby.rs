@@ -1,8 +1,8 @@
 //! Ruby's C functions, looked up at run time.
 //!
-//! There is no reference to a Ruby symbol that the dynamic linker would have to resolve: the library loads into a
-//! process without Ruby, and one build serves every Ruby that has these functions (2.7 to 4.0, all of them public in
-//! `include/ruby/`). A function that is missing switches the runtime off with a reason.
+//! No Ruby symbol has to be resolved by the dynamic linker: the library loads into a process without Ruby,
+//! and one build serves every Ruby that has these functions (2.7 to 4.0, all of them public in
+//! `include/ruby/`). A missing function switches the runtime off with a reason.
 
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -16,8 +16,9 @@ const FALSE: Value = 0;
 /// A native method without arguments.
 pub(crate) type Method = extern "C" fn(Value) -> Value;
 
-/// `rb_data_type_t` (`include/ruby/internal/core/rtypeddata.h`, the same layout from 2.7 to 4.0). After 4.0 there are seven more words
-/// before `parent`; with nothing but zeros behind `compact` the type means the same to both.
+/// `rb_data_type_t` (`include/ruby/internal/core/rtypeddata.h`, the same layout from 2.7 to 4.0). After 4.0
+/// there are seven more words before `parent`; with nothing but zeros after `compact` the type means the same
+/// to both.
 #[repr(C)]
 pub(crate) struct DataType {
     pub(crate) name: *const c_char,
@@ -40,14 +41,14 @@ pub(crate) type Job = extern "C" fn(*mut c_void);
 
 macro_rules! functions {
     ($(#[$doc:meta] $name:ident: $symbol:literal fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions that the runtime cannot do without.
+        /// The functions that the runtime requires.
         #[derive(Clone, Copy)]
         pub(crate) struct Ruby {
             $(#[$doc] pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Ruby {
-            /// Looks all of them up; the name of the first that is missing otherwise.
+            /// Looks all of them up; the error is the name of the first missing one.
             pub(crate) fn find() -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($name: {
@@ -97,13 +98,14 @@ functions! {
 }
 
 impl Ruby {
-    /// A symbol, interned. Not in a garbage collection: interning allocates, and Ruby aborts on that.
+    /// Interns a symbol. Not during a garbage collection: interning allocates, and Ruby aborts on that.
     pub(crate) fn symbol(&self, name: &CStr) -> Value {
         // SAFETY: the name is a C string, and this runs with the GVL outside a collection.
         unsafe { (self.id2sym)((self.intern)(name.as_ptr())) }
     }
 
-    /// Evaluates a piece of Ruby, which has to rescue its own exceptions; whether its value is anything but `false`.
+    /// Evaluates a piece of Ruby, which has to rescue its own exceptions; returns whether its value is
+    /// anything except `false`.
     pub(crate) fn holds(&self, code: &CStr) -> bool {
         let mut state = 0;
         // SAFETY: the code is a C string, and this runs with the GVL; an exception ends in `state`.
@@ -112,23 +114,24 @@ impl Ruby {
     }
 }
 
-/// Says that the methods may be called in any Ractor: they touch no Ruby object that another could see. Ruby 3.0 and later ask.
+/// Declares that the methods may be called in any Ractor, since they touch no Ruby object visible to another.
+/// Required by Ruby 3.0 and later.
 pub(crate) fn declare_ractor_safe() {
     let Some(declare) = sys::symbol(c"rb_ext_ractor_safe") else { return };
-    // SAFETY: type as in include/ruby/internal/intern/load.h; called from `Init_…`, as it has to be.
+    // SAFETY: type as in include/ruby/internal/intern/load.h; called from `Init_…`, as required.
     let declare: unsafe extern "C" fn(bool) = unsafe { core::mem::transmute(declare) };
     // SAFETY: as above.
     unsafe { declare(true) };
 }
 
-/// Ruby's version as it states it (`ruby_version`, a constant array of characters).
+/// Returns Ruby's version (`ruby_version`, a constant array of characters).
 pub(crate) fn version() -> Option<&'static str> {
     let address = sys::symbol(c"ruby_version")?;
     // SAFETY: `const char ruby_version[]` in every Ruby (`include/ruby/version.h`).
     unsafe { CStr::from_ptr(address.cast::<c_char>()) }.to_str().ok()
 }
 
-/// Asking Ruby to call a function at its next safe point. Callable inside a garbage collection.
+/// A way to make Ruby call a function at its next safe point. Usable inside a garbage collection.
 #[derive(Clone, Copy)]
 pub(crate) enum Postpone {
     /// 3.3 and later: registered once, then triggered by its handle.
@@ -148,7 +151,7 @@ pub(crate) enum Postpone {
 }
 
 impl Postpone {
-    /// Prepares the job; `None` when this Ruby has neither interface.
+    /// Prepares the job; `None` if this Ruby has neither interface.
     pub(crate) fn prepare(job: Job) -> Option<Self> {
         const UNAVAILABLE: u32 = u32::MAX; // POSTPONED_JOB_HANDLE_INVALID, include/ruby/debug.h
         let (preregister, trigger) =
@@ -170,7 +173,7 @@ impl Postpone {
         Some(Self::Register { register, job })
     }
 
-    /// Asks. Neither allocates nor blocks.
+    /// Requests the call. Neither allocates nor blocks.
     pub(crate) fn request(self) {
         match self {
             // SAFETY: both functions are documented as callable from signal handlers and collections.

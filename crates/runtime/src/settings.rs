@@ -1,14 +1,14 @@
-//! Settings that the environment asks for. `unbloat run` sets some of the variables; anyone may set all.
+//! Settings from the environment. `unbloat run` sets some of the variables; users may set all of them.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `UNBLOAT` | `0`: do nothing at all | on |
-//! | `UNBLOAT_POLICY` | the policy's name, only to be shown | the settings that differ |
+//! | `UNBLOAT_POLICY` | the policy's name, for display only | the settings that differ |
 //! | `UNBLOAT_TRIM` | `off`, `major`, `every`, `adaptive` | `adaptive` |
 //! | `UNBLOAT_TRIM_GROWTH` | bytes of growth below which nothing is done (suffix K, M, G) | `8M` |
 //! | `UNBLOAT_TRIM_INTERVAL` | seconds from the end of a trim to the next | `0.25` |
 //! | `UNBLOAT_TRIM_BUDGET` | percent of a core for trims and their page faults | `1` |
-//! | `UNBLOAT_TRIM_MAX` | seconds that a trim of a busy process may keep threads waiting; `off`: any | `0.02` |
+//! | `UNBLOAT_TRIM_MAX` | seconds for which a trim of a busy process may delay threads; `off`: no limit | `0.02` |
 //! | `UNBLOAT_IDLE` | seconds of idleness after which the rest is returned | `1` |
 //! | `UNBLOAT_COMPACT` | `boot`, `auto`, `off` | `off` |
 //! | `UNBLOAT_WARMUP` | `1`: `Process.warmup` before the server forks | `0` |
@@ -17,19 +17,20 @@
 
 use crate::adaptive;
 use crate::sys::Line;
+use unbloat_contract::text::split_once;
 use unbloat_contract::{Compact, Trim, Variable, switch};
 
-/// Room for the policy's name: as much as the status page has.
+/// Maximum length of the policy's name: as much as the status page has.
 pub(crate) const NAME_BYTES: usize = 256;
 
-/// Everything the environment may ask for.
+/// All settings from the environment.
 #[derive(Debug)]
 pub struct Settings {
-    /// `UNBLOAT=0` was not set.
+    /// False if `UNBLOAT=0` is set.
     pub enabled: bool,
     /// The name to show, if one was given.
     policy: Line<NAME_BYTES>,
-    /// The collections that are followed by a trim.
+    /// The collections after which to trim.
     pub trim: Trim,
     /// Settings of the adaptive policy.
     pub adaptive: adaptive::Settings,
@@ -37,18 +38,18 @@ pub struct Settings {
     pub compact: Compact,
     /// Calls `Process.warmup` before the server forks.
     pub warmup: bool,
-    /// Value at which glibc's trim and mmap thresholds are pinned, in bytes; `None`: left to move.
+    /// Value at which glibc's trim and mmap thresholds are pinned, in bytes; `None`: not pinned.
     pub threshold_bytes: Option<u64>,
-    /// The policy has no work for the runtime but to keep its allocator from other programs.
+    /// The runtime's only task is to keep the policy's allocator out of other programs.
     pub only_inheritance: bool,
     /// Prints a line at start.
     pub log: bool,
-    /// The first variable whose value was not understood; its default is in force.
+    /// The first variable with an invalid value; its default applies.
     pub misunderstood: Option<Variable>,
 }
 
 impl Settings {
-    /// Reads the settings through a lookup of variables.
+    /// Reads the settings, using a lookup function for variables.
     pub fn read<T: AsRef<str>>(lookup: impl Fn(Variable) -> Option<T>) -> Self {
         let mut reader = Reader { lookup, misunderstood: None };
         let defaults = adaptive::Settings::default();
@@ -74,7 +75,7 @@ impl Settings {
         }
     }
 
-    /// The policy's name, if one was given.
+    /// Returns the policy's name, if given.
     pub fn policy(&self) -> Option<&str> {
         Some(self.policy.as_str()).filter(|name| !name.is_empty())
     }
@@ -101,15 +102,20 @@ impl<T: AsRef<str>, F: Fn(Variable) -> Option<T>> Reader<F> {
     }
 }
 
-/// A number of bytes with an optional binary suffix.
+/// Parses a number of bytes with an optional binary suffix.
 fn bytes(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'k' | b'K' => (text.get(..text.len() - 1)?, 10),
-        b'm' | b'M' => (text.get(..text.len() - 1)?, 20),
-        b'g' | b'G' => (text.get(..text.len() - 1)?, 30),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    const SUFFIXES: [(u8, u64); 6] = [
+        (b'k', 1 << 10),
+        (b'K', 1 << 10),
+        (b'm', 1 << 20),
+        (b'M', 1 << 20),
+        (b'g', 1 << 30),
+        (b'G', 1 << 30),
+    ];
+    let (last, start) = text.as_bytes().split_last()?;
+    let scale = SUFFIXES.iter().find_map(|(suffix, scale)| (suffix == last).then_some(*scale));
+    let digits = if scale.is_some() { core::str::from_utf8(start).ok()? } else { text };
+    digits.parse::<u64>().ok()?.checked_mul(scale.unwrap_or(1))
 }
 
 fn threshold(text: &str) -> Option<Option<u64>> {
@@ -124,20 +130,20 @@ fn bound_ns(text: &str) -> Option<u64> {
     if text == "off" { Some(u64::MAX) } else { seconds_ns(text) }
 }
 
-/// A percentage of at most 100, in thousandths.
+/// Parses a percentage of at most 100, in thousandths.
 fn percent_permille(text: &str) -> Option<u64> {
     thousandths(text).filter(|&value| value <= 100_000).map(|value| value / 100)
 }
 
-/// A decimal number with at most three places, times 1000. There is no floating point here: formatting and
-/// parsing it would be most of the library.
+/// Parses a decimal number with at most three places, times 1000. Floating point is avoided, because
+/// formatting and parsing it would make up most of the library.
 fn thousandths(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (whole, fraction) = split_once(text, b'.').unwrap_or((text, ""));
     if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let scale = [1000, 100, 10, 1].get(fraction.len()).copied()?;
-    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()? * scale };
+    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()?.checked_mul(scale)? };
     whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
 }
 

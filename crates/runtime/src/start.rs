@@ -12,7 +12,7 @@ use unbloat_contract::{Part, Reason, Text, Trim, Word};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Ruby's entry into the extension. With the GVL, while Ruby starts or at any later `require`.
+/// Ruby's entry into the extension. Called with the GVL, while Ruby starts or at any later `require`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn Init_libunbloat() {
     if STARTED.swap(true, Ordering::AcqRel) {
@@ -37,7 +37,7 @@ pub(crate) extern "C" fn Init_libunbloat() {
 }
 
 fn start(settings: &Settings, notice: &mut Line<256>) {
-    // What does not fit the notice is left out.
+    // Text that does not fit the notice is left out.
     let ruby = match Ruby::find() {
         Ok(ruby) => ruby,
         Err(missing) => {
@@ -85,7 +85,8 @@ fn start(settings: &Settings, notice: &mut Line<256>) {
     module::prepare_heap(&ruby, settings, notice);
 }
 
-/// The job that the first collection of a process asks for. On a Ruby thread, with the GVL, outside any collection.
+/// The job requested by the first collection of a process. Runs on a Ruby thread, with the GVL, outside any
+/// collection.
 extern "C" fn begin(_data: *mut c_void) {
     collector::worker_comes();
     page::publish();
@@ -102,7 +103,7 @@ fn describe(settings: &Settings) {
     page::set_text(Text::Ruby, ruby::version().unwrap_or_default());
 }
 
-/// The one line, to stderr, that `UNBLOAT_LOG` asks for.
+/// Prints the single line enabled by `UNBLOAT_LOG` to stderr.
 fn log(settings: &Settings, notice: &Line<256>) {
     let mut line = Line::<512>::new();
     let state = if settings.enabled { settings.policy().unwrap_or("on") } else { "off" };

@@ -1,10 +1,11 @@
-//! The few system calls the runtime makes, and looking symbols up by name.
+//! The few system calls of the runtime, and symbol lookup by name.
 //!
-//! Nothing here allocates. Where glibc 2.34 moved a function into libc (and gave it a new version), the call goes
+//! Nothing here allocates. For functions that glibc 2.34 moved into libc (with a new version), the call goes
 //! through [`symbol`] or straight to the kernel, so that one build loads on glibc 2.31 and later.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
+use unbloat_contract::text::cut;
 
 core::arch::global_asm!(
     ".weak unbloat_dlsym",
@@ -15,19 +16,21 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    // Where `dlsym` was before glibc 2.34 (libdl), under a name of our own so that the old version can be asked for.
+    // `dlsym` in its location before glibc 2.34 (libdl), under our own name so that the old version can be
+    // requested.
     fn unbloat_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// The address of a symbol that something in the process exports; `None` when nothing does.
+/// Returns the address of a symbol exported by anything in the process.
 pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name is a C string; RTLD_DEFAULT is null on Linux. dlsym takes the loader's lock and allocates
-    // nothing when it succeeds.
+    // SAFETY: the name is a C string; RTLD_DEFAULT is null on Linux. dlsym takes the loader's lock and
+    // allocates nothing if it succeeds.
     let address = unsafe { unbloat_dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
 
-/// A copy of an environment variable's value, cut after `N - 1` bytes; `None` when unset or not UTF-8.
+/// Returns a copy of an environment variable's value, truncated after `N - 1` bytes; `None` if unset or not
+/// UTF-8.
 ///
 /// A copy, because the value in the environment lives only until the program changes it.
 pub(crate) fn environment<const N: usize>(name: &CStr) -> Option<Line<N>> {
@@ -40,12 +43,12 @@ pub(crate) fn environment<const N: usize>(name: &CStr) -> Option<Line<N>> {
     unsafe { CStr::from_ptr(value) }.to_str().ok().map(Line::of)
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Reads `CLOCK_MONOTONIC` in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Processor time of the calling thread in nanoseconds.
+/// Returns the CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -54,42 +57,49 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    nanoseconds(time.tv_sec as u64, time.tv_nsec as u64)
 }
 
-/// Minor faults and processor nanoseconds of the whole process so far.
+fn nanoseconds(seconds: u64, rest: u64) -> u64 {
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
+}
+
+/// Returns the minor faults and CPU nanoseconds of the whole process so far.
 pub(crate) fn usage() -> (u64, u64) {
     // SAFETY: an all-zero rusage is a valid one.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: the pointer is to a live rusage.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    let ns = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000_000 + (time.tv_usec as u64) * 1000;
-    (usage.ru_minflt as u64, ns(usage.ru_utime) + ns(usage.ru_stime))
+    let ns = |time: libc::timeval| nanoseconds(time.tv_sec as u64, (time.tv_usec as u64).wrapping_mul(1000));
+    (usage.ru_minflt as u64, ns(usage.ru_utime).wrapping_add(ns(usage.ru_stime)))
 }
 
-/// Resident set in bytes, from `/proc/self/statm`; 0 when it cannot be read (no `/proc`, no free descriptor).
+/// Returns the resident set in bytes, from `/proc/self/statm`; 0 if it cannot be read (no `/proc`, no free
+/// descriptor).
 pub(crate) fn resident_bytes() -> u64 {
     let mut text = [0_u8; 128];
     let length = read_file(c"/proc/self/statm", &mut text);
     let mut fields = text.get(..length).unwrap_or_default().split(|&byte| byte == b' ');
-    fields.nth(1).and_then(decimal).unwrap_or(0) * page_bytes()
+    fields.nth(1).and_then(decimal).unwrap_or(0).saturating_mul(page_bytes())
 }
 
-/// Start of this process, in clock ticks since boot: field 22 of `/proc/self/stat` (proc(5)).
+/// Returns the start time of this process, in clock ticks since boot: field 22 of `/proc/self/stat`
+/// (proc(5)).
 pub(crate) fn start_ticks() -> u64 {
     let mut text = [0_u8; 1024];
     let length = read_file(c"/proc/self/stat", &mut text);
     let text = text.get(..length).unwrap_or_default();
-    // The command (field 2) may hold anything; the fields after its closing parenthesis begin with number 3.
+    // The command (field 2) may contain anything; the fields after its closing parenthesis start with number
+    // 3.
     let Some(end) = text.iter().rposition(|&byte| byte == b')') else { return 0 };
-    let mut fields = text.get(end + 2..).unwrap_or_default().split(|&byte| byte == b' ');
-    fields.nth(22 - 3).and_then(decimal).unwrap_or(0)
+    let mut fields = text.get(end..).unwrap_or_default().split(|&byte| byte == b' ');
+    fields.nth(22 - 2).and_then(decimal).unwrap_or(0)
 }
 
-/// Inode of the pid namespace, from `/proc/self/ns/pid` (`pid:[4026531836]`); 0 when unknown.
+/// Returns the inode of the PID namespace, from `/proc/self/ns/pid` (`pid:[4026531836]`); 0 if unknown.
 pub(crate) fn pid_namespace() -> u64 {
     let mut text = [0_u8; 64];
-    // SAFETY: the path is a C string and the buffer is as long as said.
+    // SAFETY: the path is a C string and the buffer has the given length.
     let length =
         unsafe { libc::readlink(c"/proc/self/ns/pid".as_ptr(), text.as_mut_ptr().cast(), text.len()) };
     let text = text.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default();
@@ -106,21 +116,21 @@ fn page_bytes() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Reads the begin of a file; the number of bytes read, 0 on any error.
+/// Reads the beginning of a file; returns the number of bytes read, 0 on any error.
 fn read_file(path: &CStr, buffer: &mut [u8]) -> usize {
     // SAFETY: the path is a C string; the descriptor is ours and closed below.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if file < 0 {
         return 0;
     }
-    // SAFETY: the buffer is as long as said; the descriptor is open.
+    // SAFETY: the buffer has the given length; the descriptor is open.
     let length = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
-    // SAFETY: the descriptor was opened above and is used by nobody else.
+    // SAFETY: the descriptor was opened above and is used by nothing else.
     unsafe { libc::close(file) };
     usize::try_from(length).unwrap_or(0)
 }
 
-/// Reads a file to its end; the number of bytes, or `None` on an error and when the buffer is too small.
+/// Reads a file to its end; returns the number of bytes, or `None` on an error or if the buffer is too small.
 pub(crate) fn read_whole_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     // SAFETY: the path is a C string; the descriptor is ours and closed below.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -130,26 +140,27 @@ pub(crate) fn read_whole_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     let mut length = 0;
     let result = loop {
         let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) else { break None };
-        // SAFETY: the room is as long as said; the descriptor is open.
+        // SAFETY: the room has the given length; the descriptor is open.
         let read = unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) };
         match usize::try_from(read) {
             Ok(0) => break Some(length),
-            Ok(read) => length += read,
+            Ok(read) => length = length.saturating_add(read),
             Err(_) => break None,
         }
     };
-    // SAFETY: the descriptor was opened above and is used by nobody else.
+    // SAFETY: the descriptor was opened above and is used by nothing else.
     unsafe { libc::close(file) };
     result
 }
 
 /// Writes to a file at an offset, best effort.
 pub(crate) fn write_at(file: c_int, bytes: &[u8], offset: usize) {
-    // SAFETY: the bytes are as long as said.
+    // SAFETY: the bytes have the given length.
     unsafe { libc::pwrite(file, bytes.as_ptr().cast(), bytes.len(), offset as libc::off_t) };
 }
 
-/// True if this process may write files of so many bytes; one that may not would be killed for it (SIGXFSZ).
+/// Returns whether this process may write files of this many bytes; otherwise the write would kill it
+/// (SIGXFSZ).
 pub(crate) fn may_write(bytes: usize) -> bool {
     // SAFETY: an all-zero rlimit is valid.
     let mut limit: libc::rlimit = unsafe { core::mem::zeroed() };
@@ -160,11 +171,11 @@ pub(crate) fn may_write(bytes: usize) -> bool {
 
 /// Writes a line to stderr, best effort.
 pub(crate) fn log(text: &str) {
-    // SAFETY: the bytes are as long as said.
+    // SAFETY: the bytes have the given length.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
-/// Waits until `word` is no longer `seen`, someone wakes it, or the time is over (`None`: for ever).
+/// Waits until `word` differs from `seen`, another thread wakes it, or the timeout expires (`None`: never).
 pub(crate) fn futex_wait(word: &AtomicU32, seen: u32, timeout_ns: Option<u64>) {
     let time = timeout_ns.map(|ns| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -177,7 +188,7 @@ pub(crate) fn futex_wait(word: &AtomicU32, seen: u32, timeout_ns: Option<u64>) {
     };
 }
 
-/// Wakes whoever waits on `word`. Neither blocks nor allocates.
+/// Wakes any thread waiting on `word`. Neither blocks nor allocates.
 pub(crate) fn futex_wake(word: &AtomicU32) {
     // SAFETY: the word lives as long as the call.
     unsafe {
@@ -185,7 +196,7 @@ pub(crate) fn futex_wake(word: &AtomicU32) {
     };
 }
 
-/// A mutex of one word, that a forked child can simply make anew.
+/// A one-word mutex, which a forked child can simply recreate.
 #[derive(Debug)]
 pub(crate) struct Mutex(AtomicU32);
 
@@ -194,12 +205,12 @@ const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
 impl Mutex {
-    /// An unlocked mutex.
+    /// Creates an unlocked mutex.
     pub(crate) const fn new() -> Self {
         Self(AtomicU32::new(FREE))
     }
 
-    /// Takes the mutex, sleeping while another thread has it.
+    /// Locks the mutex, sleeping while another thread holds it.
     pub(crate) fn lock(&self) {
         if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return;
@@ -209,14 +220,14 @@ impl Mutex {
         }
     }
 
-    /// Gives it back. Also right in a forked child, whichever thread of the parent had taken it.
+    /// Unlocks the mutex. Also correct in a forked child, whichever thread of the parent had locked it.
     pub(crate) fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             futex_wake(&self.0);
         }
     }
 
-    /// Runs something with the mutex held.
+    /// Runs `work` with the mutex held.
     pub(crate) fn with<T>(&self, work: impl FnOnce() -> T) -> T {
         self.lock();
         let result = work();
@@ -225,7 +236,7 @@ impl Mutex {
     }
 }
 
-/// A value that is set once, before the threads that read it begin.
+/// A value that is set once, before the threads that read it start.
 pub(crate) struct Once<T: Copy> {
     set: AtomicU32,
     value: core::cell::UnsafeCell<Option<T>>,
@@ -235,21 +246,21 @@ pub(crate) struct Once<T: Copy> {
 unsafe impl<T: Copy + Send> Sync for Once<T> {}
 
 impl<T: Copy> Once<T> {
-    /// Nothing yet.
+    /// Creates an unset value.
     pub(crate) const fn new() -> Self {
         Self { set: AtomicU32::new(0), value: core::cell::UnsafeCell::new(None) }
     }
 
-    /// Sets the value; a second one is ignored. To be called by one thread.
+    /// Sets the value; a second call is ignored. Must only be called by one thread.
     pub(crate) fn set(&self, value: T) {
         if self.set.load(Ordering::Acquire) == 0 {
-            // SAFETY: one thread sets, and nobody reads before the store below.
+            // SAFETY: one thread sets, and nothing reads before the store below.
             unsafe { *self.value.get() = Some(value) };
             self.set.store(1, Ordering::Release);
         }
     }
 
-    /// The value, if it was set.
+    /// Returns the value, if set.
     pub(crate) fn get(&self) -> Option<T> {
         if self.set.load(Ordering::Acquire) == 0 {
             return None;
@@ -259,7 +270,7 @@ impl<T: Copy> Once<T> {
     }
 }
 
-/// A text built in place, cut when it does not fit.
+/// A text built in place, truncated if it does not fit.
 #[derive(Debug)]
 pub(crate) struct Line<const N: usize> {
     bytes: [u8; N],
@@ -268,35 +279,35 @@ pub(crate) struct Line<const N: usize> {
 }
 
 impl<const N: usize> Line<N> {
-    /// An empty line.
+    /// Creates an empty line.
     pub(crate) const fn new() -> Self {
         Self { bytes: [0; N], length: 0, cut: false }
     }
 
-    /// A copy of a text, cut when it does not fit.
+    /// Creates a copy of a text, truncated if it does not fit.
     pub(crate) fn of(text: &str) -> Self {
         let mut line = Self::new();
-        // An error says that it was cut, which `is_cut` says as well.
+        // An error means truncation, which `is_cut` reports as well.
         let _ = core::fmt::Write::write_str(&mut line, text);
         line
     }
 
-    /// True if something did not fit.
+    /// Returns whether something did not fit.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// The text so far.
+    /// Returns the text so far.
     pub(crate) fn as_str(&self) -> &str {
         core::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
     }
 
-    /// The text as a C string: there is always a zero byte behind it.
+    /// Returns the text as a C string; it is always zero-terminated.
     pub(crate) fn as_ptr(&self) -> *const c_char {
         self.bytes.as_ptr().cast()
     }
 
-    /// The same with its length known.
+    /// Returns the same with a known length.
     pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
@@ -317,17 +328,13 @@ impl<const N: usize> AsRef<str> for Line<N> {
 impl<const N: usize> core::fmt::Write for Line<N> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         // One byte stays zero, for C.
-        let room = if self.cut { 0 } else { (N - 1).saturating_sub(self.length) };
-        let mut end = text.len().min(room);
-        while !text.is_char_boundary(end) {
-            end -= 1;
+        let room = if self.cut { 0 } else { N.saturating_sub(1).saturating_sub(self.length) };
+        let part = cut(text, room);
+        for (to, from) in self.bytes.iter_mut().skip(self.length).zip(part.bytes()) {
+            *to = from;
         }
-        let part = text.as_bytes().get(..end).unwrap_or_default();
-        for (to, from) in self.bytes.iter_mut().skip(self.length).zip(part) {
-            *to = *from;
-        }
-        self.length += end;
-        if end < text.len() {
+        self.length = self.length.saturating_add(part.len());
+        if part.len() < text.len() {
             self.cut = true;
             return Err(core::fmt::Error);
         }

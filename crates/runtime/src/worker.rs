@@ -1,8 +1,8 @@
-//! The thread that decides and trims. It belongs to no Ruby thread, never takes the GVL, blocks every signal, and
+//! The thread that decides and trims. It is not a Ruby thread, never takes the GVL, blocks every signal, and
 //! sleeps without waking while there is nothing to judge.
 //!
-//! It is started by the first collection of a process, at Ruby's next safe point, and again so in a forked child:
-//! a process that never collects (most short scripts) has no such thread.
+//! It is started by the first collection of a process, at Ruby's next safe point, and likewise in a forked
+//! child. A process that never collects (most short scripts) has no such thread.
 
 use crate::adaptive::{Adaptive, Decision, Observation, Outcome, Returning};
 use crate::foresight::{Foresight, Heap};
@@ -13,34 +13,35 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use unbloat_contract::{Reason, Trim, Word};
 
-/// Held while the worker looks, decides or trims; a fork waits for it, so no child is born from the middle of that.
+/// Held while the worker looks, decides or trims. A fork waits for it, so no child starts in the middle of
+/// that.
 static WORK: Mutex = Mutex::new();
-/// Counts what there is to look at; the worker sleeps on it.
+/// Counts events for the worker, which sleeps on it.
 static EVENTS: AtomicU32 = AtomicU32::new(0);
-/// True while the worker sleeps, so that waking it costs a system call only then.
+/// The worker is asleep. Waking it costs a system call only then.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
-/// True if this process has the thread.
+/// This process has the thread.
 static RUNNING: AtomicBool = AtomicBool::new(false);
-/// `CLOCK_MONOTONIC` before which nothing is trimmed on the worker's own account: a fork was a moment ago.
+/// `CLOCK_MONOTONIC` time before which the worker does not trim, because a fork has just happened.
 static QUIET_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
-/// Number of `Unbloat.suspend` blocks that are open.
+/// Number of open `Unbloat.suspend` blocks.
 static SUSPENDED: AtomicU32 = AtomicU32::new(0);
-/// Experience with the length of trims here; kept across forks. Written with [`WORK`] held.
+/// Experience with the duration of trims; kept across forks. Written with [`WORK`] held.
 static FORESIGHT: Foresight = Foresight::new();
 /// The worker's orders.
 static ORDERS: sys::Once<Orders> = sys::Once::new();
 
-/// Time for which a server is left alone after a fork, in nanoseconds: booting workers come in a row, and a
-/// trim between two of them is a trim that each of them would have to repeat.
+/// Time for which a server is left alone after a fork, in nanoseconds: workers boot one after the other, and
+/// a trim between two of them would have to be repeated by each.
 const AFTER_FORK_NS: u64 = 200_000_000;
 
-/// Time from a collection's mark to the worker's look: the sweep is lazy and finishes with the allocations that
-/// follow.
+/// Time from a collection's mark to the worker's look: the sweep is lazy and finishes with the allocations
+/// that follow.
 const SETTLE_NS: u64 = 30_000_000;
 
-/// Stack of the worker beyond what the process takes from every stack for its thread-local variables.
+/// Stack of the worker in addition to the space that every stack needs for thread-local variables.
 const STACK_BYTES: usize = 128 << 10;
-/// Stack for thread-local variables where glibc does not tell how much they take.
+/// Stack for thread-local variables if glibc does not report their size.
 const UNKNOWN_TLS_BYTES: usize = 1 << 20;
 
 /// The worker's orders.
@@ -51,18 +52,18 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// The worker's part of the settings.
+    /// Returns the worker's part of the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         Self { trim: settings.trim, adaptive: settings.adaptive }
     }
 }
 
-/// Gives the worker its orders. Before the first collection is heard.
+/// Sets the worker's orders, before the first collection is observed.
 pub(crate) fn give_orders(orders: Orders) {
     ORDERS.set(orders);
 }
 
-/// Tells the worker that a collection was heard. In a collection: one system call at most.
+/// Notifies the worker of a collection. Runs in a collection: one system call at most.
 pub(crate) fn wake() {
     // Sequentially consistent with the store before the sleep: one of the two sees the other.
     EVENTS.fetch_add(1, Ordering::SeqCst);
@@ -71,13 +72,13 @@ pub(crate) fn wake() {
     }
 }
 
-/// Starts the thread in this process, if it has none. At a safe point: creating a thread allocates.
+/// Starts the thread in this process, if it has none. At a safe point, because creating a thread allocates.
 pub(crate) fn start() {
     if ORDERS.get().is_none() || RUNNING.swap(true, Ordering::AcqRel) {
         return;
     }
     if !spawn() {
-        // No room for a thread now: the next collection asks again.
+        // No room for a thread now: the next collection requests it again.
         RUNNING.store(false, Ordering::Release);
         collector::want_worker();
         page::set_reason(Reason::NoThread);
@@ -85,7 +86,8 @@ pub(crate) fn start() {
     }
 }
 
-/// Trims now, on the calling thread, because the program asked. Bytes returned. Not with the GVL.
+/// Trims now, on the calling thread, at the program's request, and returns the bytes returned to the kernel.
+/// Must not be called with the GVL.
 pub(crate) fn trim_on_request() -> u64 {
     if !allocator::is_known() {
         return 0;
@@ -98,30 +100,32 @@ pub(crate) fn trim_on_request() -> u64 {
     })
 }
 
-/// Opens or closes a stretch in which the worker trims nothing.
+/// Starts or ends a period in which the worker trims nothing.
 pub(crate) fn suspend(open: bool) {
     let count = if open {
-        SUSPENDED.fetch_add(1, Ordering::AcqRel) + 1
+        SUSPENDED.fetch_add(1, Ordering::AcqRel).saturating_add(1)
     } else {
-        SUSPENDED.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)).unwrap_or(1)
-            - 1
+        let before =
+            SUSPENDED.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+        before.unwrap_or(0).saturating_sub(1)
     };
     page::set(Word::Suspended, u64::from(count));
     wake();
 }
 
-/// Before a fork: waits until the worker is between two decisions.
+/// Prepares for a fork: waits until the worker is between two decisions.
 pub(crate) fn before_fork() {
     WORK.lock();
 }
 
-/// After a fork, in the parent.
+/// Continues after a fork, in the parent.
 pub(crate) fn after_fork() {
-    QUIET_UNTIL_NS.store(sys::now_ns() + AFTER_FORK_NS, Ordering::Relaxed);
+    QUIET_UNTIL_NS.store(sys::now_ns().saturating_add(AFTER_FORK_NS), Ordering::Relaxed);
     WORK.unlock();
 }
 
-/// After a fork, in the child, which has no worker. Whoever had suspended trimming may not have come along to resume it.
+/// Continues after a fork, in the child, which has no worker. The thread that suspended trimming may not
+/// exist here to resume it.
 pub(crate) fn after_fork_in_child() {
     SUSPENDED.store(0, Ordering::Release);
     ASLEEP.store(false, Ordering::Release);
@@ -130,13 +134,13 @@ pub(crate) fn after_fork_in_child() {
     collector::want_worker();
 }
 
-/// Leaves the lock open for good: the thread that calls this goes on no more, and a fork must not wait for it.
+/// Leaves the lock open for good: the calling thread stops, and a fork must not wait for it.
 #[cfg(any(test, feature = "standalone"))]
 pub(crate) fn abandon() {
     WORK.unlock();
 }
 
-/// The process as it is now.
+/// Returns the current state of the process.
 fn observe() -> Observation {
     let (minor_faults, cpu_ns) = sys::usage();
     let heap = heap();
@@ -149,17 +153,17 @@ fn observe() -> Observation {
         returned_pages: jemalloc::returned_pages(),
         minor_faults,
         cpu_ns: cpu_ns.saturating_sub(page::get(Word::ThreadCpuNs)),
-        collections: collector::heard().0,
+        collections: collector::observed().0,
         majors: heap.majors,
     }
 }
 
-/// The heap as it is now.
+/// Returns the current state of the heap.
 fn heap() -> Heap {
-    Heap { resident_bytes: sys::resident_bytes(), majors: collector::heard().1 }
+    Heap { resident_bytes: sys::resident_bytes(), majors: collector::observed().1 }
 }
 
-/// Trims and keeps the counts. With [`WORK`] held.
+/// Trims and updates the counts. With [`WORK`] held.
 fn trim() -> Outcome {
     let before = heap();
     let before_bytes = before.resident_bytes;
@@ -180,8 +184,8 @@ fn trim() -> Outcome {
     outcome
 }
 
-/// Has the allocator give back what is freed at once or later, where it can be told. The page is told each time: a
-/// forked child has a page of its own and its parent's allocator.
+/// Makes the allocator return freed memory at once or later, if it supports that. The page is updated each
+/// time: a forked child has its own page and its parent's allocator.
 fn set_returning(wanted: Option<Returning>) {
     let Some(wanted) = wanted else { return };
     if jemalloc::returning() != Some(wanted) {
@@ -190,11 +194,11 @@ fn set_returning(wanted: Option<Returning>) {
     page::set(Word::Returning, wanted as u64);
 }
 
-/// State of the worker from one look to the next.
+/// The worker's state between looks.
 struct State {
     trim: Trim,
     adaptive: Adaptive,
-    /// Collections and full collections that were already acted on.
+    /// Collections and full collections that have been handled.
     seen: (u64, u64),
 }
 
@@ -204,7 +208,8 @@ impl State {
         Self { trim: orders.trim, adaptive: Adaptive::new(orders.adaptive, observe()), seen }
     }
 
-    /// Looks once and acts; nanoseconds until the next look, `None` for not before the next collection.
+    /// Looks once and acts; returns nanoseconds until the next look, or `None` for not before the next
+    /// collection.
     fn step(&mut self) -> Option<u64> {
         if let Some((reason, look_again_ns)) = self.obstacle() {
             page::set_reason(reason);
@@ -212,18 +217,20 @@ impl State {
         }
         let (reason, look_again_ns) = match self.trim {
             Trim::Off => (Reason::PolicyDoesNotTrim, None),
-            Trim::Every => (self.trim_after(collector::heard().0 > self.seen.0, Reason::NothingHeard), None),
+            Trim::Every => {
+                (self.trim_after(collector::observed().0 > self.seen.0, Reason::NothingHeard), None)
+            }
             Trim::Major => {
-                (self.trim_after(collector::heard().1 > self.seen.1, Reason::MinorCollection), None)
+                (self.trim_after(collector::observed().1 > self.seen.1, Reason::MinorCollection), None)
             }
             Trim::Adaptive => self.adapt(),
         };
-        self.seen = collector::heard();
+        self.seen = collector::observed();
         page::set_reason(reason);
         look_again_ns
     }
 
-    /// Obstacle to trimming under any policy, and the time until the next look.
+    /// Returns the obstacle to trimming under any policy, if any, and the time until the next look.
     fn obstacle(&self) -> Option<(Reason, Option<u64>)> {
         if !allocator::is_known() {
             return Some((Reason::UnknownAllocator, None));
@@ -238,7 +245,7 @@ impl State {
         (quiet > 0).then_some((Reason::Forking, Some(quiet)))
     }
 
-    /// The fixed policies: trims when a collection of their kind was heard.
+    /// Applies the fixed policies: trims if a collection of their kind was observed.
     fn trim_after(&self, heard: bool, otherwise: Reason) -> Reason {
         if !heard {
             return otherwise;
@@ -266,11 +273,12 @@ impl State {
     }
 }
 
-/// The thread.
+/// Runs the thread.
 extern "C" fn run(_argument: *mut c_void) -> *mut c_void {
     // SAFETY: names the calling thread; the name is a C string of less than 16 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"unbloat".as_ptr()) };
     let Some(orders) = ORDERS.get() else { return core::ptr::null_mut() };
+    jemalloc::give_up_cache();
     let mut state = WORK.with(|| State::new(orders));
     loop {
         let seen = EVENTS.load(Ordering::Acquire);
@@ -289,7 +297,7 @@ extern "C" fn run(_argument: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Sleeps without a word to wait on.
+/// Sleeps without a futex word.
 fn sleep(ns: u64) {
     let nowhere = AtomicU32::new(0);
     sys::futex_wait(&nowhere, 0, Some(ns));
@@ -303,22 +311,22 @@ type Create = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// `__pthread_get_minstack`: the smallest stack of a thread, its static thread-local variables included (glibc 2.15 and later,
-/// nptl/nptl-stack.c).
+/// `__pthread_get_minstack`: the smallest stack of a thread, including its static thread-local variables
+/// (glibc 2.15 and later, nptl/nptl-stack.c).
 type MinStack = unsafe extern "C" fn(*const Attributes) -> usize;
 
 type SetStackSize = unsafe extern "C" fn(*mut Attributes, usize) -> c_int;
 
-/// Bytes of every stack that belong to thread-local variables.
+/// Returns the bytes of every stack that hold thread-local variables.
 fn tls_bytes(attributes: &Attributes) -> usize {
     let Some(min_stack) = sys::symbol(c"__pthread_get_minstack") else { return UNKNOWN_TLS_BYTES };
-    // SAFETY: the symbol has had this type since it exists; Rust's standard library relies on it as well.
+    // SAFETY: the symbol has always had this type; Rust's standard library relies on it as well.
     let min_stack: MinStack = unsafe { core::mem::transmute(min_stack) };
     // SAFETY: the attributes are initialized.
     unsafe { min_stack(attributes) }
 }
 
-/// Creates the detached thread with all signals blocked: Ruby's are for Ruby's threads.
+/// Creates the detached thread with all signals blocked, since signals are for Ruby's threads.
 fn spawn() -> bool {
     let Some(create) = sys::symbol(c"pthread_create") else { return false };
     // SAFETY: the symbol is pthread_create(3).

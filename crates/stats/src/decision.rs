@@ -1,56 +1,57 @@
-//! The rule of an experiment: which variant to use, whether to keep the control, or whether to go on.
+//! The decision rule of an experiment: use a variant, keep the control, or go on.
 //!
-//! The rule asks several things of each variant: one metric must be shown smaller than the control's, and others must be shown
-//! to cost no more than a margin. All metrics are oriented so that less is better. At each look, every [`Requirement`] is
-//! [`Finding::Met`], [`Finding::Refuted`], or still open:
+//! The rule has several requirements for each variant: one metric must be shown to be smaller than the
+//! control's, and others must be shown to cost no more than a margin. All metrics are oriented so that less
+//! is better. At each look, every [`Requirement`] is [`Finding::Met`], [`Finding::Refuted`], or still open:
 //!
 //! | requirement | met | refuted |
 //! |---|---|---|
-//! | [`Requirement::Smaller`] | the ratio is shown to be below 1: p after [`holm`]'s correction over all variants × requirements, and an interval without 1 | the gain is shown to be less than what is worth having ([`is_above`]) |
+//! | [`Requirement::Smaller`] | the ratio is shown to be below 1: p after [`holm`]'s correction over all variants × requirements, and an interval without 1 | the gain is shown to be too small to be worthwhile ([`is_above`]) |
 //! | [`Requirement::AtMost`] | the cost is shown to be within the margin ([`is_below`]) | it is shown to be beyond the margin ([`is_above`]) |
 //!
 //! The error rates of the two answers, each at most alpha:
 //!
-//! - **Use a variant** that does not meet a requirement. *All* requirements must be met, so each is tested at the full level (an
-//!   intersection–union test); *any* variant might slip through, so the level is shared among the variants.
-//! - **Keep the control** though some variant meets all requirements and gains what is worth having. *All* variants must
-//!   be ruled out, so each is at the full level; *any* of its requirements may do it, so the level is shared among these:
-//!   half for what is to be small, the rest for the costs.
+//! - **Use a variant** that does not meet a requirement. *All* requirements must be met, so each is tested at
+//!   the full level (an intersection–union test); *any* variant might slip through, so the level is shared
+//!   among the variants.
+//! - **Keep the control** although some variant meets all requirements with a worthwhile gain. *All* variants
+//!   must be ruled out, so each is at the full level; *any* of its requirements may do it, so the level is
+//!   shared among these: half for the metric to minimize, the rest for the costs.
 //!
-//! Each comparison's level is that of the look at its own number of blocks ([`Looks::share`]), so a variant that is no
-//! longer run keeps its standing.
+//! Each comparison's level is that of the look at its own number of blocks ([`Looks::share`]), so a variant
+//! that is no longer run keeps its standing.
 
 use crate::contrast::{Block, Summary, is_above, is_below, margin_alpha, p_value_up_to};
 use crate::holm;
 use crate::looks::Looks;
 use std::cell::OnceCell;
 
-/// What the rule asks of one metric. Ratios are variant ÷ control, and less is better.
+/// A requirement on one metric. Ratios are variant ÷ control, and less is better.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Requirement {
-    /// Smaller than the control's.
+    /// The metric is smaller than the control's.
     Smaller {
-        /// The ratio from which on the gain is worth having, such as 1/1.05.
+        /// The ratio from which a gain is worthwhile, such as 1/1.05.
         worth: f64,
     },
-    /// No more than this ratio, such as 1.05.
+    /// The metric is at most this multiple of the control's, such as 1.05.
     AtMost {
         /// The margin.
         limit: f64,
     },
 }
 
-/// A requirement and the runs that it is tested on.
+/// A requirement and the runs on which it is tested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
-    /// What is asked.
+    /// The requirement.
     pub requirement: Requirement,
     /// The variant's blocks in this metric.
     pub blocks: Vec<Block>,
 }
 
 impl Demand {
-    /// How many standard errors the estimate is clear of the limit; negative beyond it.
+    /// Returns the distance of the estimate from the limit in standard errors; negative beyond the limit.
     fn clearance(&self) -> f64 {
         let (Requirement::Smaller { worth: limit } | Requirement::AtMost { limit }) = self.requirement;
         Summary::of(&self.blocks).map_or(f64::NEG_INFINITY, |Summary { blocks, log_mean, log_sd }| {
@@ -59,28 +60,30 @@ impl Demand {
     }
 }
 
-/// What the data say about a requirement.
+/// The conclusion from the data about a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// It is shown to be met.
+    /// The requirement is shown to be met.
     Met,
-    /// It is shown not to be met.
+    /// The requirement is shown not to be met.
     Refuted,
-    /// Neither.
+    /// Neither is shown.
     Open,
 }
 
-/// How a variant stands.
+/// The standing of a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Meets all requirements.
+    /// It meets all requirements.
     Passes,
-    /// Cannot be recommended: the requirement with this index is refuted.
+    /// It cannot be recommended: the requirement with this index is refuted.
     RuledOut(usize),
+    /// It cannot be recommended for a reason outside the requirements, such as a server that died.
+    Barred,
     /// Not decided: the requirement with this index is open.
     Open(usize),
-    /// Not decided, and not run any more, because it can hardly pass within the blocks that are left: the requirement with
-    /// this index is open.
+    /// Undecided, and no longer run, because it can hardly pass within the remaining blocks: the requirement
+    /// with this index is open.
     Futile(usize),
 }
 
@@ -89,42 +92,43 @@ pub enum Standing {
 pub enum Answer {
     /// Use the variant with this index.
     Use(usize),
-    /// No variant gains what is worth having at no more than the costs that are allowed.
+    /// No variant has a worthwhile gain at no more than the permitted costs.
     Keep,
     /// Go on: some variant may still pass.
     GoOn,
-    /// Nothing is shown, and going on would hardly change that.
+    /// Nothing is shown, and further blocks would hardly change that.
     Undecided,
 }
 
 /// The rule as it applies to one experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// The chance of a mistake in the whole experiment.
+    /// The error probability of the whole experiment.
     pub alpha: f64,
-    /// When the data are looked at.
+    /// The looks at the data.
     pub looks: Looks,
-    /// Variants besides the control.
+    /// Number of variants, excluding the control.
     pub variants: usize,
-    /// Requirements of each variant.
+    /// Number of requirements per variant.
     pub requirements: usize,
 }
 
 impl Rule {
-    /// The level of claims of difference at the look after so many blocks, before Holm's correction.
+    /// Returns the level of claims of difference at the look after this number of blocks, before Holm's
+    /// correction.
     #[must_use]
     pub fn difference_alpha(&self, blocks: usize) -> f64 {
         self.alpha * self.looks.share(blocks)
     }
 
-    /// The two-sided level of bounds that show a cost to be within its margin: see [`margin_alpha`].
+    /// Returns the two-sided level of bounds that show a cost to be within its margin: see [`margin_alpha`].
     #[must_use]
     pub fn met_alpha(&self, blocks: usize) -> f64 {
         margin_alpha(self.difference_alpha(blocks), self.variants)
     }
 
-    /// The two-sided level at which a requirement rules a variant out. Half of the chance of a mistake belongs to what is to
-    /// be small, because that is what most variants fail by; the costs share the other half.
+    /// Returns the two-sided level at which a requirement rules a variant out. Half of the error probability
+    /// belongs to the metric to minimize, because most variants fail there; the costs share the other half.
     #[must_use]
     pub fn refuted_alpha(&self, requirement: Requirement, blocks: usize) -> f64 {
         let costs = self.requirements.saturating_sub(1).max(1) as f64;
@@ -134,20 +138,14 @@ impl Rule {
         }
     }
 
-    /// The level at which intervals are reported.
-    #[must_use]
-    pub fn interval_alpha(&self) -> f64 {
-        self.alpha * self.looks.interval_share()
-    }
-
-    /// The p value of a look, as if it were the only one.
+    /// Returns the p value of a look, as if it were the only one.
     #[must_use]
     pub fn as_single_look(&self, p: f64, blocks: usize) -> f64 {
         let share = self.looks.share(blocks);
         if share > 0.0 { (p / share).min(1.0) } else { 1.0 }
     }
 
-    /// How each variant stands.
+    /// Returns the standing of each variant.
     #[must_use]
     pub fn standings(&self, variants: &[Vec<Demand>], seed: u64) -> Vec<Standing> {
         let differences = OnceCell::new();
@@ -161,7 +159,23 @@ impl Rule {
         variants.iter().enumerate().map(of).collect()
     }
 
-    /// Which comparisons are called different by their corrected p values.
+    /// Returns the finding about each requirement of one variant.
+    #[must_use]
+    pub fn findings(&self, variants: &[Vec<Demand>], variant: usize, seed: u64) -> Vec<Finding> {
+        let different = self.differences(variants, seed);
+        let finding = |(index, demand): (usize, &Demand)| {
+            if self.is_met(demand, || different[variant][index], seed) {
+                Finding::Met
+            } else if self.is_refuted(demand, seed) {
+                Finding::Refuted
+            } else {
+                Finding::Open
+            }
+        };
+        variants[variant].iter().enumerate().map(finding).collect()
+    }
+
+    /// Returns whether each comparison's corrected p value shows a difference.
     #[must_use]
     pub fn differences(&self, variants: &[Vec<Demand>], seed: u64) -> Vec<Vec<bool>> {
         let raw: Vec<f64> = variants.iter().flatten().map(|demand| self.p(demand, seed)).collect();
@@ -169,15 +183,16 @@ impl Rule {
         variants.iter().map(|demands| adjusted.by_ref().take(demands.len()).collect()).collect()
     }
 
-    /// Exact where it might matter: at most alpha.
+    /// Returns a p value that is exact where it might matter: up to alpha.
     fn p(&self, demand: &Demand, seed: u64) -> f64 {
         let blocks = Summary::of(&demand.blocks).map_or(0, |summary| summary.blocks);
         let level = self.difference_alpha(blocks);
         self.as_single_look(p_value_up_to(&demand.blocks, level, seed), blocks)
     }
 
-    /// Costs come first, the least clear one first of all: as long as one is open, a gain matters only if it is refuted, and
-    /// neither its p values nor the other bounds need to be made.
+    /// Returns a variant's standing. Costs come first, starting with the least clear one: as long as one is
+    /// open, a gain matters only if it is refuted, and neither its p values nor the other bounds need to be
+    /// computed.
     fn standing(&self, demands: &[Demand], is_different: impl Fn(usize) -> bool, seed: u64) -> Standing {
         let is_refuted = |index: &usize| self.is_refuted(&demands[*index], seed);
         let is_met = |index: &usize| self.is_met(&demands[*index], || is_different(*index), seed);
@@ -188,7 +203,7 @@ impl Rule {
             return Standing::RuledOut(cost);
         }
         let open_cost = costs.into_iter().find(|cost| !is_met(cost));
-        // A gain that is shown may still be smaller than what is worth having.
+        // A gain that is shown may still be too small to be worthwhile.
         match (gains.iter().find(|gain| is_refuted(gain) && !is_met(gain)), open_cost) {
             (Some(&gain), _) => Standing::RuledOut(gain),
             (None, Some(cost)) => Standing::Open(cost),
@@ -202,9 +217,7 @@ impl Rule {
         let Some(summary) = Summary::of(&demand.blocks) else { return false };
         match demand.requirement {
             Requirement::Smaller { .. } => {
-                summary.log_mean < 0.0
-                    && is_different()
-                    && is_below(&demand.blocks, 1.0, self.interval_alpha(), seed)
+                summary.log_mean < 0.0 && is_different() && is_below(&demand.blocks, 1.0, self.alpha, seed)
             }
             Requirement::AtMost { limit } => {
                 is_below(&demand.blocks, limit, self.met_alpha(summary.blocks), seed)
@@ -219,7 +232,7 @@ impl Rule {
     }
 }
 
-/// How a variant stands whose requirements were found so.
+/// Returns the standing of a variant with these findings.
 #[must_use]
 pub fn standing(findings: &[Finding]) -> Standing {
     let first = |wanted: Finding| findings.iter().position(|finding| *finding == wanted);
@@ -230,8 +243,8 @@ pub fn standing(findings: &[Finding]) -> Standing {
     }
 }
 
-/// The answer: the smallest variant that passes. An open variant holds it up only if it looks smaller by what is worth having.
-/// `ratios` are the variants' estimates of what is to be small.
+/// Returns the answer: the smallest variant that passes. An open variant delays it only if its estimated gain
+/// is worthwhile. `ratios` are the variants' estimates for the metric to minimize.
 #[must_use]
 pub fn answer(standings: &[Standing], ratios: &[f64], worth: f64) -> Answer {
     let smallest = |is_wanted: fn(&Standing) -> bool| {
@@ -302,7 +315,7 @@ mod tests {
         let variants = [variant(0.5, 1.0, MIN_BLOCKS)];
         let (standings, answer) = decide(&variants, Looks::every_block(20, 2, 0.05));
         assert_eq!((standings, answer), (vec![Standing::Open(1)], Answer::GoOn));
-        // A fixed number of blocks may be as small.
+        // A fixed number of blocks may be just as small.
         assert_eq!(decide(&variants, Looks::Once).1, Answer::Use(0));
     }
 
@@ -328,7 +341,7 @@ mod tests {
             assert!(sequential.refuted_alpha(COST, blocks) < fixed.refuted_alpha(COST, blocks));
             assert!(sequential.as_single_look(0.001, blocks) > 0.001);
         }
-        assert_eq!((fixed.met_alpha(9), fixed.interval_alpha()), (0.025, 0.05));
+        assert_eq!(fixed.met_alpha(9), 0.025);
         let three = Rule { requirements: 3, ..fixed };
         assert_eq!((three.refuted_alpha(GAIN, 9), three.refuted_alpha(COST, 9)), (0.05, 0.025));
     }

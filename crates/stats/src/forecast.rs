@@ -1,12 +1,14 @@
-//! The chance of an answer within the blocks that are left, and which variants can no longer win.
+//! Forecasts the probability of an answer within the remaining blocks, and the variants that can no longer
+//! win.
 //!
-//! Futures are drawn from what the data allow: each comparison's mean and spread from their posterior under a flat prior
-//! (so that five blocks promise less than fifteen with the same figures), then the blocks to come, looked at as the rule will look
-//! at them ("predictive power": D. J. Spiegelhalter, L. S. Freedman & P. R. Blackburn, *Controlled Clinical Trials* 7, 1986).
-//! Decisions are approximated by Student's *t* alone, and comparisons are drawn independently of each other.
+//! Futures are drawn according to the data: each comparison's mean and spread from their posterior under a
+//! flat prior (so that five blocks promise less than fifteen with the same figures), then the blocks to come,
+//! examined as the rule will examine them ("predictive power": D. J. Spiegelhalter, L. S. Freedman & P. R.
+//! Blackburn, *Controlled Clinical Trials* 7, 1986). Decisions are approximated by Student's *t* alone, and
+//! comparisons are drawn independently of each other.
 //!
-//! A variant that is dropped because it can hardly win any more cannot be recommended by mistake. So dropping never raises the
-//! chance of a false answer.
+//! A variant that is dropped because it can hardly win any more cannot be recommended by mistake. So dropping
+//! never increases the probability of a false answer.
 
 use crate::contrast::Summary;
 use crate::decision::{Answer, Finding, Requirement, Rule, Standing, answer, standing};
@@ -14,34 +16,50 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// Futures that are drawn. A chance of 1 % is then known to about 0.5 %.
+/// Number of futures drawn. A probability of 1 % is then known to about 0.5 %.
 const FUTURES: usize = 400;
 
-/// The chance of passing below which a variant is not worth further runs.
+/// Probability of passing below which a variant is not worth further runs.
 pub const FUTILE: f64 = 0.01;
+
+/// The chance of passing from which on a variant counts as the answer.
+const CERTAIN: f64 = 0.9;
 
 /// One variant so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
-    /// Its requirements, what is to be small first, and what its blocks say about them.
+    /// Its requirements, with the metric to minimize first, and a summary of its blocks for each.
     pub requirements: Vec<(Requirement, Summary)>,
-    /// Whether it gets further runs.
+    /// The variant gets further runs.
     pub is_running: bool,
 }
 
-/// What is to be expected.
+/// A forecast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// The chance of an answer within the blocks that are left.
+    /// The probability of an answer within the remaining blocks.
     pub chance: f64,
     /// Further blocks until the answer, or until none are left; the mean over all futures.
     pub blocks: f64,
-    /// Each variant's chance of passing within them, if no other variant ends the experiment before.
+    /// Each variant's probability of passing within them, if no other variant ends the experiment earlier.
     pub passing: Vec<f64>,
+    /// Each variant's chance of passing or being ruled out within them, likewise.
+    pub settled: Vec<f64>,
 }
 
-/// Draws the futures of an experiment that may go on for `left` blocks. `worth` is the ratio from which on a gain is worth
-/// having. `None` if a comparison has fewer than two blocks, which say nothing about the spread.
+impl Forecast {
+    /// Returns whether a variant is not worth further runs: it can hardly pass, and ruling it out is useless,
+    /// because that can hardly be done either or because another variant will almost certainly be the answer.
+    #[must_use]
+    pub fn is_futile(&self, variant: usize) -> bool {
+        let others = self.passing.iter().enumerate().filter(|(other, _)| *other != variant);
+        let is_other_certain = others.map(|(_, chance)| *chance).fold(0.0, f64::max) >= CERTAIN;
+        self.passing[variant] < FUTILE && (self.settled[variant] < FUTILE || is_other_certain)
+    }
+}
+
+/// Draws the futures of an experiment that may continue for `left` blocks. `worth` is the ratio from which a
+/// gain is worthwhile. `None` if a comparison has fewer than two blocks, which say nothing about the spread.
 #[must_use]
 pub fn forecast(rule: &Rule, courses: &[Course], left: usize, worth: f64, seed: u64) -> Option<Forecast> {
     let summaries = || courses.iter().flat_map(|course| &course.requirements).map(|(_, summary)| summary);
@@ -52,19 +70,22 @@ pub fn forecast(rule: &Rule, courses: &[Course], left: usize, worth: f64, seed: 
     let criteria: Vec<Criteria> = (fewest..=most + left).map(|blocks| Criteria::of(rule, blocks)).collect();
     let drawing = Drawing { courses, criteria: &criteria, fewest, left, worth };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut sum = Forecast { chance: 0.0, blocks: 0.0, passing: vec![0.0; courses.len()] };
+    let none = vec![0.0; courses.len()];
+    let mut sum = Forecast { chance: 0.0, blocks: 0.0, passing: none.clone(), settled: none };
     for _ in 0..FUTURES {
         let future = drawing.draw(&mut random);
         sum.chance += f64::from(u8::from(future.is_answered)) / FUTURES as f64;
         sum.blocks += future.blocks as f64 / FUTURES as f64;
-        for (chance, passes) in sum.passing.iter_mut().zip(&future.passing) {
-            *chance += f64::from(u8::from(*passes)) / FUTURES as f64;
+        for (chances, came) in [(&mut sum.passing, &future.passing), (&mut sum.settled, &future.settled)] {
+            for (chance, came) in chances.iter_mut().zip(came) {
+                *chance += f64::from(u8::from(*came)) / FUTURES as f64;
+            }
         }
     }
     Some(sum)
 }
 
-/// What *t* has to reach after a number of blocks; infinite before the first look.
+/// Critical values of *t* after a number of blocks; infinite before the first look.
 #[derive(Debug, Clone, Copy)]
 struct Criteria {
     difference: f64,
@@ -112,7 +133,7 @@ struct Sums {
     blocks: usize,
     sum: f64,
     squares: f64,
-    /// The truth in this future.
+    /// The true values in this future.
     truth: (f64, f64),
 }
 
@@ -146,7 +167,7 @@ impl Sums {
 
 struct Drawing<'a> {
     courses: &'a [Course],
-    /// From `fewest` blocks on.
+    /// Starting at `fewest` blocks.
     criteria: &'a [Criteria],
     fewest: usize,
     left: usize,
@@ -157,26 +178,30 @@ struct Future {
     is_answered: bool,
     /// Further blocks until the answer, or until it is clear that there is none.
     blocks: usize,
-    /// Which variants pass at some look, should it come to that.
+    /// The variants that pass at some look, if they get that far.
     passing: Vec<bool>,
+    /// The variants that pass or are ruled out.
+    settled: Vec<bool>,
 }
 
 impl Drawing<'_> {
-    /// Goes on to the last block, also after an answer: a variant is not hopeless because another one wins first.
+    /// Continues to the last block even after an answer: a variant is not hopeless because another one wins
+    /// first.
     fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Future {
         let draw = |course: &Course, random: &mut Xoshiro256PlusPlus| -> Vec<Sums> {
             course.requirements.iter().map(|(_, summary)| Sums::draw(summary, random)).collect()
         };
         let mut sums: Vec<Vec<Sums>> = self.courses.iter().map(|course| draw(course, random)).collect();
-        let mut passing = vec![false; sums.len()];
+        let (mut passing, mut settled) = (vec![false; sums.len()], vec![false; sums.len()]);
         let mut end = None;
         for blocks in 1..=self.left {
             for (_, sums) in self.courses.iter().zip(&mut sums).filter(|(course, _)| course.is_running) {
                 sums.iter_mut().for_each(|sums| sums.add_block(random));
             }
             let standings = self.standings(&sums);
-            for (passes, standing) in passing.iter_mut().zip(&standings) {
+            for ((passes, settles), standing) in passing.iter_mut().zip(&mut settled).zip(&standings) {
                 *passes |= *standing == Standing::Passes;
+                *settles |= matches!(standing, Standing::Passes | Standing::RuledOut(_));
             }
             end = end.or_else(|| match answer(&standings, &ratios(&sums), self.worth) {
                 Answer::Use(_) | Answer::Keep => Some((true, blocks)),
@@ -185,10 +210,10 @@ impl Drawing<'_> {
             });
         }
         let (is_answered, blocks) = end.unwrap_or((false, self.left));
-        Future { is_answered, blocks, passing }
+        Future { is_answered, blocks, passing, settled }
     }
 
-    /// A variant without further runs stays undecided.
+    /// Returns the standings. A variant without further runs stays undecided.
     fn standings(&self, sums: &[Vec<Sums>]) -> Vec<Standing> {
         let of_course = |(course, sums): (&Course, &Vec<Sums>)| {
             let found = course.requirements.iter().zip(sums).map(|((requirement, _), sums)| {
@@ -207,7 +232,7 @@ fn ratios(sums: &[Vec<Sums>]) -> Vec<f64> {
     sums.iter().map(|sums| sums.first().map_or(f64::INFINITY, |gain| gain.mean().exp())).collect()
 }
 
-/// A standard normal deviate (Box & Muller 1958).
+/// Draws a standard normal deviate (Box & Muller 1958).
 fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let (radius, angle): (f64, f64) = (random.random(), random.random());
     (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
@@ -252,8 +277,21 @@ mod tests {
 
     #[test]
     fn a_variant_far_beyond_the_margin_is_futile() {
-        let forecast = of(&[course(10, 0.8, 1.12, 0.05), course(10, 0.8, 1.0, 0.05)], 10);
-        assert!(forecast.passing[0] < FUTILE && forecast.passing[1] > 0.5, "{forecast:?}");
+        let forecast = of(&[course(10, 0.8, 1.12, 0.05), course(10, 0.8, 1.0, 0.03)], 10);
+        assert!(forecast.passing[0] < FUTILE && forecast.passing[1] > 0.9, "{forecast:?}");
+        assert!(forecast.is_futile(0) && !forecast.is_futile(1));
+    }
+
+    #[test]
+    fn a_variant_without_effect_is_run_until_it_is_ruled_out() {
+        let forecast = of(&[course(6, 1.0, 1.0, 0.03)], 14);
+        assert!(
+            forecast.passing[0] < 0.05 && forecast.settled[0] > 0.9 && !forecast.is_futile(0),
+            "{forecast:?}"
+        );
+        // A variant at its margin will be neither.
+        let at_the_limit = of(&[course(18, 0.7, 1.05, 0.05)], 2);
+        assert!(at_the_limit.is_futile(0), "{at_the_limit:?}");
     }
 
     #[test]

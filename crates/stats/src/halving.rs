@@ -1,11 +1,13 @@
-//! Successive halving: which of many set-ups deserve a full comparison.
+//! Successive halving: selects the candidates that deserve a full comparison.
 //!
-//! Every round runs the set-ups that are left for a few blocks and keeps the better half; each round has twice the blocks of
-//! the one before, so that all rounds cost about the same (Z. Karnin, T. Koren & O. Somekh, *ICML* 2013; K. Jamieson & A.
-//! Talwalkar, *AISTATS* 2016). Hopeless set-ups cost little that way, and close ones are told apart by many runs.
+//! Every round runs the remaining candidates for a few blocks and keeps the better half; each round has twice
+//! the blocks of the previous one, so that all rounds cost about the same (Z. Karnin, T. Koren & O. Somekh,
+//! *ICML* 2013; K. Jamieson & A. Talwalkar, *AISTATS* 2016). Hopeless candidates cost little in this way, and
+//! close ones are separated by many runs.
 //!
-//! What survives is the best of many noisy estimates, so its estimate flatters it (the winner's curse). The final comparison
-//! therefore uses fresh runs only, and nothing of the rounds. `tests/calibration` shows both.
+//! The survivor is the best of many noisy estimates, so its estimate is biased in its favor (the winner's
+//! curse). The final comparison therefore uses fresh runs only, and nothing from the rounds.
+//! `tests/calibration` demonstrates both.
 
 use crate::contrast::Summary;
 use crate::decision::Requirement;
@@ -13,15 +15,16 @@ use crate::decision::Requirement;
 /// One round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
-    /// Set-ups that take part.
+    /// Number of participating candidates.
     pub candidates: usize,
-    /// Blocks that each of them runs in this round.
+    /// Number of blocks that each of them runs in this round.
     pub blocks: usize,
-    /// Set-ups that are kept.
+    /// Number of candidates kept.
     pub kept: usize,
 }
 
-/// The rounds that lead from so many candidates to so many finalists; none if there are no more candidates than that.
+/// Returns the rounds that lead from this many candidates to this many finalists; none if there are no more
+/// candidates than that.
 #[must_use]
 pub fn rounds(candidates: usize, finalists: usize, first_blocks: usize) -> Vec<Round> {
     let finalists = finalists.max(1);
@@ -35,9 +38,9 @@ pub fn rounds(candidates: usize, finalists: usize, first_blocks: usize) -> Vec<R
     rounds
 }
 
-/// The indices of the `kept` best candidates, best first. Each has its requirements, what is to be small first, with the
-/// blocks of this round (and of those before). A candidate whose costs look too high even with the benefit of the doubt, one
-/// standard error, comes after all that do not.
+/// Returns the indices of the `kept` best candidates, best first. Each has its requirements, with the metric
+/// to minimize first, and the blocks of this round (and of earlier ones). Candidates whose costs look too
+/// high even with the benefit of the doubt, one standard error, come last.
 #[must_use]
 pub fn best(candidates: &[Vec<(Requirement, Summary)>], kept: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
@@ -50,7 +53,7 @@ pub fn best(candidates: &[Vec<(Requirement, Summary)>], kept: usize) -> Vec<usiz
     order
 }
 
-/// How far beyond its margins a candidate seems to cost, as a logarithm; 0 within them.
+/// Returns how far a candidate's costs seem to exceed its margins, as a logarithm; 0 within them.
 fn excess(candidate: &[(Requirement, Summary)]) -> f64 {
     let beyond = |(requirement, summary): &(Requirement, Summary)| match requirement {
         Requirement::Smaller { .. } => 0.0,

@@ -1,7 +1,7 @@
-//! Holm's correction: keeps the chance of *any* false difference among several comparisons at the level of a single test
-//! (S. Holm, *Scand. J. Statist.* 6, 1979).
+//! Holm's correction: keeps the probability of *any* false difference among several comparisons at the level
+//! of a single test (S. Holm, *Scand. J. Statist.* 6, 1979).
 
-/// Adjusted p values, in the order of the given ones.
+/// Returns the adjusted p values in the original order.
 #[must_use]
 pub fn adjust(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();

@@ -1,64 +1,60 @@
-//! The price of looking: how much of the chance of a mistake each look at a growing experiment may take.
+//! Alpha spending: the part of the error probability that each look at a growing experiment may use.
 //!
-//! An experiment that goes on until something shows would always find something. Here the data are looked at after every
-//! block from the first on that can tell anything, and each look spends a part of alpha (K. K. G. Lan & D. L. DeMets,
-//! *Biometrika* 70, 1983). After a share *t* of the largest number of blocks, *t*^1.5 of alpha is spent (the power family of
-//! K. Kim & D. L. DeMets, *Biometrika* 74, 1987). This lies between Pocock's shape, which gives up a tenth of the power, and
-//! O'Brien and Fleming's, under which six blocks cannot decide what is plain to see.
+//! An experiment that goes on until something shows would always find something. Here the data are examined
+//! after every block, starting with the first informative one, and each look spends a part of alpha (K. K. G.
+//! Lan & D. L. DeMets, *Biometrika* 70, 1983). After a share *t* of the largest number of blocks, *t*^1.5 of
+//! alpha is spent (the power family of K. Kim & D. L. DeMets, *Biometrika* 74, 1987). This lies between
+//! Pocock's shape, which gives up a tenth of the power, and O'Brien and Fleming's, under which six blocks
+//! cannot decide even obvious cases.
 //!
-//! The nominal level of each look follows from the recursion of P. Armitage, C. K. McPherson & B. C. Rowe (*JRSS A* 132,
-//! 1969) for sums of independent normal deviates. It is applied to p values, whichever test they come from ("significance
-//! level approach": C. Jennison & B. W. Turnbull, *Group Sequential Methods*, 2000, §3.8). Two facts make this valid for all
-//! levels from the whole alpha down to alpha ÷ comparisons at once: looks depend on each other less the further out the
-//! level lies, so shares computed for the lowest level are safe for the others; and Student's *t* with few degrees of freedom
-//! makes them still less dependent, for which they are computed [`FOR_STUDENT`] further out. `tests/calibration` simulates
-//! what comes of it.
+//! The nominal level of each look follows from the recursion of P. Armitage, C. K. McPherson & B. C. Rowe
+//! (*JRSS A* 132, 1969) for sums of independent normal deviates. It is applied to p values, whichever test
+//! they come from ("significance level approach": C. Jennison & B. W. Turnbull, *Group Sequential Methods*,
+//! 2000, §3.8). Two facts make this valid for all levels from the whole alpha down to alpha ÷ comparisons at
+//! once: looks depend on each other less the further out the level lies, so shares computed for the lowest
+//! level are safe for the others; and Student's *t* with few degrees of freedom makes them still less
+//! dependent, for which they are computed [`FOR_STUDENT`] further out. `tests/calibration` simulates the
+//! resulting error rates.
 
 use crate::contrast::MIN_BLOCKS;
 use statrs::distribution::{Continuous as _, ContinuousCDF as _, Normal};
 
-/// The first look of a sequential experiment. One block more than [`MIN_BLOCKS`], so that the exact permutation test can
-/// reach the level of this look.
+/// The first look of a sequential experiment. One block more than [`MIN_BLOCKS`], so that the exact
+/// permutation test can reach the level of this look.
 pub const FIRST_LOOK: usize = MIN_BLOCKS + 1;
 
-/// The share of alpha at which the intervals of a sequential experiment are taken: nominally 95.8 % for an alpha of 0.05.
-///
-/// Stopping when something shows makes plain 95 % intervals cover between 93.1 and 95.4 %, depending on the effect. This share
-/// is fitted to simulations, so that they cover about 94 to 96 %; docs/method/compare.md has the figures, also of noise for
-/// which that does not hold.
-const INTERVAL: f64 = 0.84;
-
-/// How the spending of alpha grows with the share of the blocks.
+/// The growth of the spent alpha with the share of the blocks.
 const EXPONENT: f64 = 1.5;
 
-/// The factor on the level at which shares are computed, for Student's *t*: see the module.
+/// Factor on the level at which shares are computed, for Student's *t*: see the module.
 const FOR_STUDENT: f64 = 0.05;
 
-/// When an experiment's data are looked at, and what each look may spend.
+/// The looks at an experiment's data, and the part of alpha that each may spend.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Looks {
-    /// Once, at the end: the number of blocks is fixed beforehand.
+    /// One look at the end: the number of blocks is fixed in advance.
     Once,
-    /// After each block from [`FIRST_LOOK`] on.
+    /// A look after each block from [`FIRST_LOOK`] on.
     EveryBlock(Spending),
 }
 
 /// The nominal share of alpha of each look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spending {
-    /// Of the look after [`FIRST_LOOK`] blocks, and so on.
+    /// The shares of the looks after [`FIRST_LOOK`] blocks, and so on.
     shares: Vec<f64>,
 }
 
 impl Looks {
-    /// Looks after each block up to `last`. `comparisons` are corrected together, each of them two-sided at `alpha`.
+    /// Creates looks after each block up to `last`. `comparisons` are corrected together, each of them
+    /// two-sided at `alpha`.
     #[must_use]
     pub fn every_block(last: usize, comparisons: usize, alpha: f64) -> Self {
         let lowest = alpha / 2.0 / comparisons.max(1) as f64;
         Looks::EveryBlock(Spending { shares: shares(FIRST_LOOK, last.max(FIRST_LOOK), lowest * FOR_STUDENT) })
     }
 
-    /// The share of alpha that the look after so many blocks may take; 0 if that is not the time to look.
+    /// Returns the share of alpha available to the look after this number of blocks; 0 if there is no look.
     #[must_use]
     pub fn share(&self, blocks: usize) -> f64 {
         match self {
@@ -70,16 +66,7 @@ impl Looks {
         }
     }
 
-    /// The share of alpha at which intervals are reported.
-    #[must_use]
-    pub fn interval_share(&self) -> f64 {
-        match self {
-            Looks::Once => 1.0,
-            Looks::EveryBlock(_) => INTERVAL,
-        }
-    }
-
-    /// The largest number of blocks; `None` if it is fixed elsewhere.
+    /// Returns the largest number of blocks; `None` if it is fixed elsewhere.
     #[must_use]
     pub fn last(&self) -> Option<usize> {
         match self {
@@ -89,7 +76,7 @@ impl Looks {
     }
 }
 
-/// The nominal levels of the looks after `first`, …, `last` blocks as shares of a one-sided `level`.
+/// Returns the nominal levels of the looks after `first`, …, `last` blocks as shares of a one-sided `level`.
 fn shares(first: usize, last: usize, level: f64) -> Vec<f64> {
     let spent = |blocks: usize| level * (blocks as f64 / last as f64).powf(EXPONENT);
     let mut walk = Walk::before(first);
@@ -108,7 +95,7 @@ fn standard() -> Normal {
     Normal::standard()
 }
 
-/// The sum of independent standard normal deviates, as far as it has not crossed a boundary yet.
+/// The sum of independent standard normal deviates, restricted to paths that have not crossed a boundary.
 struct Walk {
     blocks: usize,
     /// Midpoints of equal cells, with the probability of each. Empty before the first look.
@@ -117,15 +104,15 @@ struct Walk {
 
 impl Walk {
     const CELLS: usize = 400;
-    /// Standard deviations below 0 beyond which the sum is as good as never.
+    /// Standard deviations below 0 beyond which the sum has negligible probability.
     const DEPTH: f64 = 5.5;
 
-    /// Before the look after so many blocks.
+    /// Creates the state before the look after this number of blocks.
     fn before(blocks: usize) -> Self {
         Walk { blocks, cells: Vec::new() }
     }
 
-    /// The probability that the sum exceeds `bound` at this look.
+    /// Returns the probability that the sum exceeds `bound` at this look.
     fn beyond(&self, bound: f64) -> f64 {
         if self.cells.is_empty() {
             return standard().sf(bound / (self.blocks as f64).sqrt());
@@ -133,7 +120,7 @@ impl Walk {
         self.cells.iter().map(|(sum, p)| p * standard().sf(bound - sum)).sum()
     }
 
-    /// The bound that the sum exceeds with this probability at this look.
+    /// Returns the bound that the sum exceeds with this probability at this look.
     fn boundary(&self, probability: f64) -> f64 {
         let (mut low, mut high) = (0.0, 9.0 * (self.blocks as f64).sqrt());
         for _ in 0..60 {
@@ -143,7 +130,7 @@ impl Walk {
         f64::midpoint(low, high)
     }
 
-    /// Goes on to the next look with what is below `boundary`.
+    /// Advances to the next look with the part below `boundary`.
     fn advance(&mut self, boundary: f64) {
         let spread = (self.blocks as f64).sqrt();
         let low = -Self::DEPTH * spread;
@@ -164,8 +151,8 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Pocock's bound for two equal looks at a one-sided 0.025 is 2.178 (Jennison & Turnbull 2000, table 2.1). Here the
-    /// second look's level is free, so the recursion is checked by what it spends.
+    /// Pocock's bound for two equal looks at a one-sided 0.025 is 2.178 (Jennison & Turnbull 2000, table
+    /// 2.1). Here the second look's level is free, so the recursion is checked by the alpha it spends.
     #[test]
     fn two_looks_at_pococks_bound_spend_his_alpha() {
         let (first, bound) = (10, 2.178);
@@ -194,9 +181,6 @@ mod tests {
 
     #[test]
     fn a_fixed_number_of_blocks_spends_all_of_alpha_at_once() {
-        assert_eq!(
-            (Looks::Once.share(3), Looks::Once.interval_share(), Looks::Once.last()),
-            (1.0, 1.0, None)
-        );
+        assert_eq!((Looks::Once.share(3), Looks::Once.last()), (1.0, None));
     }
 }

@@ -1,6 +1,6 @@
 //! The median of a few runs.
 
-/// The median; `None` of nothing. The mean of the middle two for an even count.
+/// Returns the median: the mean of the middle two for an even count, `None` for no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

@@ -1,15 +1,16 @@
 //! A measure of the tail that does not jump: the mean of the slowest observations.
 //!
-//! A percentile jumps when the share of slow observations crosses it: whether four or seven of 120 broadcasts fall into a
-//! full collection decides whether p95 is 60 or 110 ms. The mean of the slowest tenth ("expected shortfall", P. Artzner et
-//! al., *Mathematical Finance* 9, 1999) moves in proportion to that share instead. `tests/calibration` shows by how much less it
-//! varies between equal runs.
+//! A percentile jumps when the share of slow observations crosses it: p95 is 60 or 110 ms depending on
+//! whether four or seven of 120 broadcasts fall into a full collection. The mean of the slowest tenth
+//! ("expected shortfall", P. Artzner et al., *Mathematical Finance* 9, 1999) moves in proportion to that
+//! share instead. `tests/calibration` shows how much less it varies between equal runs.
 
 /// The share of observations that the tail mean covers.
 pub const SLOWEST: f64 = 0.1;
 
-/// The mean of the largest `share` of all observations, from a histogram of (value, count) in any order. The bucket at the
-/// border counts in part. `None` without observations, or if `share` is not within 0 to 1.
+/// Returns the mean of the largest `share` of all observations, from a histogram of (value, count) in any
+/// order. The bucket at the border counts in part. `None` without observations, or if `share` is not within 0
+/// to 1.
 #[must_use]
 pub fn tail_mean(buckets: impl IntoIterator<Item = (f64, u64)>, share: f64) -> Option<f64> {
     let mut buckets: Vec<(f64, u64)> = buckets.into_iter().filter(|(_, count)| *count > 0).collect();

@@ -8,11 +8,13 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 pub struct Unpaired {
     /// Geometric mean of the second group ÷ that of the first.
     pub ratio: f64,
-    /// Interval that misses the true ratio with probability `alpha`. `None` if a group has fewer than two values.
+    /// Interval that misses the true ratio with probability `alpha`. `None` if a group has fewer than two
+    /// values.
     pub interval: Option<(f64, f64)>,
 }
 
-/// Compares two groups of positive values; `None` if one has none. `alpha` is the probability that the interval misses.
+/// Compares two groups of positive values; `None` if one is empty. `alpha` is the probability that the
+/// interval misses.
 #[must_use]
 pub fn unpaired(first: &[f64], second: &[f64], alpha: f64) -> Option<Unpaired> {
     let (first, second) = (Logs::of(first)?, Logs::of(second)?);

@@ -1,4 +1,5 @@
-//! Series of real Ruby programs, as `bench/growth` records them: bytes by census, in seconds since the start.
+//! Series from real Ruby programs, as recorded by `bench/growth`: bytes by census, in seconds since the
+//! start.
 #![allow(clippy::unwrap_used)]
 
 use unbloat_stats::growth::{Shape, judge};

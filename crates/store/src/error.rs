@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A recording could not be made, written or read.
+/// The reason why a recording could not be created, written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file that should be made is there already.
+    /// The file to be created already exists.
     #[error("{path} exists. Give another name with -o, or remove it first", path = path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// There is no such file.
-    #[error("{path} does not exist. `unbloat record -o {path} -- COMMAND` makes one", path = path.display())]
+    #[error("{path} does not exist. `unbloat record -o {path} -- COMMAND` creates one", path = path.display())]
     Missing {
         /// The file.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum Error {
         /// The process that writes to it.
         pid: i32,
     },
-    /// Nobody writes to it any more, so that its clock has stopped.
+    /// No process is writing to it any more, so its clock has stopped.
     #[error("{path} is not being recorded any more. A mark needs a running recording", path = path.display())]
     Ended {
         /// The file.
@@ -42,7 +42,7 @@ pub enum Error {
     NotARecording {
         /// The file.
         path: PathBuf,
-        /// The contents that were found instead.
+        /// The contents found instead.
         reason: String,
     },
     /// Written by a newer Unbloat.
@@ -56,10 +56,10 @@ pub enum Error {
         path: PathBuf,
         /// Its version.
         found: i32,
-        /// The newest that is known here.
+        /// The newest version known here.
         known: i32,
     },
-    /// The disk is full, or the file has reached the size that the system allows.
+    /// The disk is full, or the file has reached the size limit of the system.
     #[error(
         "no space left for {path}. The recording is complete up to about a second ago; free space or record to another disk",
         path = path.display()
@@ -68,7 +68,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Reading it takes, or yields, more than a recording of its size can.
+    /// Reading requires, or yields, more than a recording of its size can.
     #[error(
         "{path} is damaged or was not made by unbloat: reading it takes more work than a recording of its size can need",
         path = path.display()
@@ -78,12 +78,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another process holds a lock on it.
-    #[error("{path} is locked by another process. End what reads or writes it (fuser {path}), or try again later", path = path.display())]
+    #[error("{path} is locked by another process. End the process that reads or writes it (fuser {path}), \
+        or try again later", path = path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("cannot {doing} {path}: {source}", path = path.display())]
     Sqlite {
         /// The file.
@@ -106,7 +107,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Sorts an error of SQLite into what it means for a file.
+    /// Maps an SQLite error to its meaning for a file.
     pub(crate) fn sqlite(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{
             DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,

@@ -1,26 +1,27 @@
-//! Folds processes of which nothing is left but their row into a count.
+//! Folds processes that have nothing left except their row into a count.
 //!
-//! A server that runs programs has a row of 130 to 220 bytes for each of them: one a second makes 11 to 19 MB a day,
-//! eight a second 100 MB. So when a file comes near its limit, those that ended some time ago and of which no sample,
-//! census or counter has been kept go, and the table `folded` counts them and sums up their CPU, minute by minute (a
-//! row of some 30 bytes: 16 MB a year). What is left is bounded by the samples, which are thinned.
+//! A server that runs programs has a row of 130 to 220 bytes for each of them: one per second makes 11 to 19
+//! MB a day, eight per second 100 MB. So when a file nears its limit, processes that ended some time ago and
+//! have no remaining sample, census or counter are removed, and the table `folded` keeps their number and
+//! total CPU, minute by minute (a row of some 30 bytes: 16 MB a year). The number of remaining processes is
+//! bounded by the samples, which are thinned.
 //!
-//! Ancestors of those that stay do stay, and so does everything that belongs to the run of an experiment. Marks are
-//! not thinned: a user made each of them, and a thousand a day make 50 KB.
+//! Ancestors of remaining processes are kept, and so is everything that belongs to the run of an experiment.
+//! Marks are not thinned: a user made each of them, and a thousand a day make 50 KB.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-/// Fewer are not worth looking for.
+/// Minimum number of processes worth folding.
 const FEWEST: i64 = 1000;
 
-/// An ended process may still have a sample or census on its way to the file, for as long as a census of a very large tree
-/// takes.
+/// Time for which samples or censuses of an ended process may still be on their way to the file: the duration
+/// of a census of a very large tree.
 const LATE_NS: i64 = 600_000_000_000;
 
-/// The span that is counted together.
+/// The time span that is counted together.
 const MINUTE_NS: i64 = 60_000_000_000;
 
-/// Folds what can be.
+/// Folds all eligible processes.
 pub(crate) fn fold(db: &mut Connection) -> rusqlite::Result<()> {
     let sql = "SELECT max(time_ns) FROM sample";
     let Some(now_ns) = db.query_row(sql, [], |row| row.get::<_, Option<i64>>(0))? else { return Ok(()) };
@@ -30,8 +31,8 @@ pub(crate) fn fold(db: &mut Connection) -> rusqlite::Result<()> {
     if ended < FEWEST || !has_table(db)? {
         return Ok(());
     }
-    // SQLite would search all samples for each row that goes: that there are none is what the rows are chosen by. The
-    // switch has no effect within a transaction.
+    // SQLite would search all samples for every removed row, although the rows are chosen for having none.
+    // The switch has no effect within a transaction.
     db.pragma_update(None, "foreign_keys", false)?;
     let folded = fold_before(db, before_ns);
     db.pragma_update(None, "foreign_keys", true)?;
@@ -59,7 +60,7 @@ fn fold_before(db: &mut Connection, before_ns: i64) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Tells whether the file is not from before there was such a table.
+/// Returns whether the file has the table, which older ones lack.
 pub(crate) fn has_table(db: &Connection) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'folded'";
     Ok(db.query_row(sql, [], |_| Ok(())).optional()?.is_some())
@@ -73,8 +74,8 @@ mod tests {
 
     const SECOND_NS: i64 = 1_000_000_000;
 
-    /// A server that starts three shells a second, each of which starts a program: they are gone before they are sampled,
-    /// but for one program an hour. Returns the largest size of the file.
+    /// Records a server that starts three shells per second, each of which starts a program. They are gone
+    /// before they are sampled, except for one program per hour. Returns the maximum size of the file.
     fn record(mut writer: Writer, seconds: i64, limit: u64) -> u64 {
         let path = writer.path().to_owned();
         let mut largest = 0;
@@ -146,10 +147,10 @@ mod tests {
         let user_s = lives(|p| p.user_s) + folded.iter().map(|row| row.user_s).sum::<f64>();
         let system_s = lives(|p| p.system_s) + folded.iter().map(|row| row.system_s).sum::<f64>();
         assert_eq!((user_s, system_s), (7200.0 * 3.0 * 0.25, 7200.0 * 6.0 * 0.125));
-        // Each minute of what has gone, once for each time it was gone through.
+        // Each minute of removed processes, once per pass over it.
         assert!(folded.iter().all(|row| row.time_ns % super::MINUTE_NS == 0));
         assert!(folded.len() < 240, "{} rows", folded.len());
-        // Of each sample there is the process, and of each process its ancestors.
+        // Each sample has its process, and each process its ancestors.
         let known = |id: ProcessId| processes.iter().any(|process| process.id == id);
         assert!(reader.samples().unwrap().iter().all(|sample| known(sample.process)));
         assert!(processes.iter().filter_map(|process| process.parent).all(known));

@@ -1,20 +1,21 @@
-//! Tells whether the process that writes a recording is still alive.
+//! Tests whether the process that writes a recording is still alive.
 //!
-//! A recording names its writer by pid, start time and boot: these three never name another process. No lock file is
-//! left behind by a writer that was killed, and a lock on the database itself would stand in the way of SQLite's own.
+//! A recording names its writer by PID, start time and boot, which together identify it for good. Unlike a
+//! lock file, they are not left behind by a killed writer; a lock on the database itself would conflict with
+//! SQLite's own.
 
 use std::fs;
 use unbloat_process::{Pid, watch::ProcFs};
 use unbloat_recording::Owner;
 
-/// The calling process as an owner.
+/// Returns the calling process as an owner.
 #[must_use]
 pub fn this_process() -> Owner {
     let pid = Pid::this();
     Owner { pid: pid.0, start_ticks: start_ticks(pid), boot_id: boot_id() }
 }
 
-/// Tells whether an owner still runs.
+/// Returns whether an owner is still running.
 #[must_use]
 pub fn is_alive(owner: &Owner) -> bool {
     let same_boot = owner.boot_id == boot_id();
@@ -25,7 +26,8 @@ fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
-/// `None` for a process that does not exist or is a zombie: it writes nothing any more.
+/// Returns the start time; `None` for a process that does not exist or is a zombie, since neither writes any
+/// more.
 fn start_ticks(pid: Pid) -> Option<u64> {
     let stat = ProcFs::default().stat(pid).ok().filter(|stat| !stat.is_dead())?;
     Some(stat.start_ticks)

@@ -15,7 +15,7 @@ CREATE TABLE recording (
     exit_status          INTEGER                        -- of the recorded command, as a shell would see it
 );
 
--- Facts about where and how the figures came to be; run is NULL for those of the whole file.
+-- Facts about the origin of the figures; run is NULL for those of the whole file.
 CREATE TABLE provenance (
     run   INTEGER REFERENCES run (id),
     name  TEXT NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE process (
     id             INTEGER PRIMARY KEY,
     run            INTEGER REFERENCES run (id),
     pid            INTEGER NOT NULL,
-    start_ticks    INTEGER,                             -- with the pid it names a process for good
+    start_ticks    INTEGER,                             -- with the pid, a unique identity
     parent         INTEGER REFERENCES process (id),     -- the process that forked it, as far as known
     command        TEXT    NOT NULL,
     first_seen_ns  INTEGER NOT NULL,
@@ -35,15 +35,15 @@ CREATE TABLE process (
     exit_status    INTEGER,                             -- as a shell would see it
     user_s         REAL,                                -- CPU of its whole life, without its children
     system_s       REAL,
-    cpu_source     TEXT,                                -- how that is known: wait, exit, parent or sample
+    cpu_source     TEXT,                                -- source of the two: wait, exit, parent or sample
     peak_rss_bytes INTEGER,
     runtime        TEXT,                                -- Ruby and allocator, as found in its memory; its policy
-    note           TEXT                                 -- what could not be read, and why
+    note           TEXT                                 -- unreadable figures, and why
 );
 -- A process has one row.
 CREATE UNIQUE INDEX process_identity ON process (ifnull(run, 0), pid, start_ticks);
 
--- Processes without a row of their own: when the file came near its limit, those that had ended and of which no sample,
+-- Processes without their own row. When the file came near its limit, processes that had ended and of which no sample,
 -- census or counter was left were counted here instead. A minute may have several rows.
 CREATE TABLE folded (
     time_ns   INTEGER NOT NULL,                         -- the beginning of the minute in which they ended
@@ -66,16 +66,16 @@ CREATE TABLE sample (
     threads      INTEGER
 );
 
--- What memory is made of, in the categories of `unbloat inspect`.
+-- Composition of memory, in the categories of `unbloat inspect`.
 CREATE TABLE census (
     time_ns  INTEGER NOT NULL,
     process  INTEGER NOT NULL REFERENCES process (id),
     category TEXT    NOT NULL,
-    bytes    INTEGER NOT NULL,                          -- of this process; over a process they sum up to its RSS
-    proportional_bytes INTEGER                          -- shared pages divided; over the tree they sum up to its PSS
+    bytes    INTEGER NOT NULL,                          -- of this process; the sum over a process is its RSS
+    proportional_bytes INTEGER                          -- shared pages divided; the sum over the tree is its PSS
 );
 
--- Counters that come with a census: ruby_live_slots, ruby_slots, gc_count, trims, refaults, …
+-- Counters taken with a census: ruby_live_slots, ruby_slots, gc_count, trims, refaults, …
 CREATE TABLE counter (
     time_ns INTEGER NOT NULL,
     process INTEGER NOT NULL REFERENCES process (id),
@@ -96,13 +96,13 @@ CREATE TABLE cgroup (
     peak_bytes    INTEGER
 );
 
--- The wall clock, each time it was found to have been stepped.
+-- Steps of the wall clock.
 CREATE TABLE clock (
     time_ns INTEGER NOT NULL,
     wall_ns INTEGER NOT NULL
 );
 
--- What the recording itself costs, summed from its start to time_ns.
+-- Cost of the recording itself, from its start to time_ns.
 CREATE TABLE cost (
     time_ns            INTEGER NOT NULL,
     cpu_s              REAL    NOT NULL,                -- of the recorder, all threads
@@ -111,22 +111,22 @@ CREATE TABLE cost (
     late_ticks         INTEGER NOT NULL,                -- taken more than half an interval late
     missed_ticks       INTEGER NOT NULL,                -- not taken: the one before took too long
     pss_sweeps         INTEGER NOT NULL,                -- readings of pss, uss and swap of the whole tree
-    pss_held_s         REAL    NOT NULL,                -- for how long they held a target's mmap lock, at most
+    pss_held_s         REAL    NOT NULL,                -- upper bound of the time for which they held a target's mmap lock
     censuses           INTEGER NOT NULL,
     census_s           REAL    NOT NULL,                -- CPU they took; the target is not stopped
     short_lived        INTEGER NOT NULL,                -- processes that came and went between two samples
     short_lived_cpu_s  REAL    NOT NULL
 );
 
--- To keep the file small, of all looks at the tree before before_ns that fall into the same bucket_ns only the extremes
--- were kept: the most and the least RSS and the most PSS, or the largest census (see thin.rs).
+-- To keep the file small, only the extremes of the looks before before_ns in each bucket_ns
+-- are kept: the highest and lowest RSS and the highest PSS, or the largest census (see thin.rs).
 CREATE TABLE thinning (
     what      TEXT    PRIMARY KEY,                      -- sample or census
     before_ns INTEGER NOT NULL,
     bucket_ns INTEGER NOT NULL                          -- time_ns / bucket_ns numbers the buckets
 );
 
--- Experiments: which variant ran when, and what came of it.
+-- Experiments: variants, their runs and the outcomes.
 CREATE TABLE variant (
     id       INTEGER PRIMARY KEY,
     name     TEXT NOT NULL UNIQUE,
@@ -143,7 +143,7 @@ CREATE TABLE run (
     position   INTEGER,                                 -- within its block, from 0
     started_ns INTEGER NOT NULL,
     ended_ns   INTEGER,
-    outcome    TEXT                                     -- NULL: running or cut short; done; else what went wrong
+    outcome    TEXT                                     -- NULL: running or cut short; done; otherwise the failure
 );
 
 -- A part of a load: a rate, a number of subscribers.

@@ -1,29 +1,30 @@
-//! Keeps a long recording below a size by thinning its past.
+//! Keeps a long recording below a size limit by thinning its past.
 //!
-//! When the file comes near its limit, everything but its newest looks is put on a grid of time: of all looks within
-//! one bucket of the grid the ones with the most RSS, the least RSS and the most PSS stay, so peaks and the feet of saw-teeth
-//! survive at any length. Of censuses the largest and the smallest stay, with their counters. Whole looks go or stay, so
-//! sums over the tree at a moment remain right; CPU and faults count from a process's beginning and stay exact at the
-//! looks that are left.
+//! When the file nears its limit, everything except its newest looks is put on a grid of time. Of all looks
+//! within one bucket of the grid, those with the most RSS, the least RSS and the most PSS are kept, so peaks
+//! and the feet of saw-teeth survive at any length. Of censuses the largest and the smallest are kept, with
+//! their counters. Looks are kept or removed as a whole, so sums over the tree at a moment remain right; CPU
+//! and faults count from a process's start and stay exact at the remaining looks.
 //!
-//! The buckets begin at one second and double as often as needed to halve what is there, so the whole past is kept at
-//! one resolution: a day does not lose its morning. A bucket that is thinned again at twice its width keeps the same
-//! extremes as if it had been thinned at once. It goes by small steps, so that the writer is never held up.
+//! The buckets start at one second and double as often as needed to halve the data, so the whole past is kept
+//! at one resolution: a day does not lose its morning. A bucket that is thinned again at twice its width
+//! keeps the same extremes as if it had been thinned at once. Thinning proceeds in small steps, so that the
+//! writer is never held up.
 
 use crate::fold::fold;
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The narrowest bucket.
+/// Width of the narrowest bucket.
 const FIRST_BUCKET_NS: i64 = 1_000_000_000;
 
-/// Looks that a bucket keeps at most.
+/// Maximum number of looks kept per bucket.
 const KEPT: i64 = 3;
 
-/// One in so many of the rows, the newest, are not thinned.
+/// Inverse share of the rows, the newest ones, that are not thinned.
 const NEWEST: i64 = 10;
 
-/// Rows that one step works on, so that a writer is not held up for longer than some tens of milliseconds.
+/// Rows per step, so that a writer is not held up for longer than a few tens of milliseconds.
 const ROWS_A_STEP: i64 = 20_000;
 
 /// The tables that grow without bound.
@@ -41,7 +42,7 @@ impl Table {
         }
     }
 
-    /// The memory of a look: as it is counted always, and as it is counted sometimes.
+    /// The memory of a look: the figure that is always available, and the one that sometimes is.
     fn memory(self) -> &'static str {
         match self {
             Table::Sample => "coalesce(sum(rss_bytes), 0), sum(pss_bytes)",
@@ -50,7 +51,7 @@ impl Table {
     }
 }
 
-/// A look at the tree: its rows follow each other.
+/// A look at the tree, whose rows are consecutive.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     time_ns: i64,
@@ -64,7 +65,7 @@ struct Look {
 pub(crate) struct Thinner {
     pub(crate) rows_a_step: i64,
     pass: Option<Pass>,
-    /// Bytes in use when the last pass ended, and a little more: where thinning does not help, it is not tried anew
+    /// Bytes in use when the last pass ended, plus a margin: if thinning does not help, it is not retried
     /// after every batch.
     tried_bytes: u64,
 }
@@ -75,7 +76,7 @@ impl Default for Thinner {
     }
 }
 
-/// Rows from `next` up to `end` (of `rowid`) are still to be put into buckets.
+/// Rows from `next` up to `end` (of `rowid`) that are still to be put into buckets.
 #[derive(Debug, Clone, Copy)]
 struct Pass {
     table: Table,
@@ -85,9 +86,9 @@ struct Pass {
 }
 
 impl Thinner {
-    /// One step: begins a pass when the file comes near its limit, goes on with one that has begun.
+    /// Takes one step: starts a pass if the file nears its limit, or continues the current one.
     pub(crate) fn step(&mut self, db: &mut Connection, limit_bytes: u64) -> rusqlite::Result<()> {
-        // What is written while a pass goes on needs room, too.
+        // Data written during a pass needs space, too.
         let enough = (limit_bytes / 10 * 8).max(self.tried_bytes);
         if self.pass.is_none() && used_bytes(db)? > enough {
             fold(db)?;
@@ -103,7 +104,8 @@ impl Thinner {
             self.pass = (next < pass.end).then_some(Pass { next, ..pass });
             let used = used_bytes(db)?;
             self.tried_bytes = used + limit_bytes / 50;
-            // Of an extreme crowd more may come than one step takes away: then there is no more time to take.
+            // With extremely many processes, data may arrive faster than one step removes it; then the step
+            // takes longer.
             if used < limit_bytes / 10 * 9 {
                 break;
             }
@@ -112,7 +114,7 @@ impl Thinner {
     }
 }
 
-/// Bytes of the file that are in use; free pages are used again before it grows.
+/// Returns the bytes of the file in use; free pages are reused before it grows.
 fn used_bytes(db: &Connection) -> rusqlite::Result<u64> {
     let pragma = |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let pages = pragma("page_count")? - pragma("freelist_count")?;
@@ -139,7 +141,7 @@ fn begin(db: &mut Connection) -> rusqlite::Result<Option<Pass>> {
     let known: Option<i64> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
     let looks = looks_before(db, name, end)?;
     if looks < 4 * KEPT {
-        // It is something else that takes the room.
+        // Something else takes the space.
         return Ok(None);
     }
     let mut bucket_ns = known.unwrap_or(FIRST_BUCKET_NS);
@@ -157,7 +159,7 @@ fn begin(db: &mut Connection) -> rusqlite::Result<Option<Pass>> {
     Ok(Some(Pass { table, bucket_ns, next: 0, end }))
 }
 
-/// Looks at the tree before a row, counted as the time changes from row to row.
+/// Counts the looks before a row, by the changes of time from row to row.
 fn looks_before(db: &Connection, name: &str, end: i64) -> rusqlite::Result<i64> {
     let mut statement = db.prepare(&format!("SELECT time_ns FROM {name} WHERE rowid < ? ORDER BY rowid"))?;
     let mut rows = statement.query([end])?;
@@ -170,15 +172,15 @@ fn looks_before(db: &Connection, name: &str, end: i64) -> rusqlite::Result<i64> 
     Ok(looks)
 }
 
-/// Thins the rows that are written once a second whatever the tree does: the last of each bucket stays of what is summed up, the most of
-/// what is measured.
+/// Thins the rows that are written once per second regardless of the tree: each bucket keeps the last of
+/// cumulative figures and the maximum of measured ones.
 fn thin_accounts(transaction: &Transaction<'_>, before_ns: i64, bucket_ns: i64) -> rusqlite::Result<()> {
     transaction.execute(
         "DELETE FROM cost WHERE time_ns < ?1 AND rowid NOT IN (SELECT max(rowid) FROM cost GROUP BY time_ns / ?2)",
         (before_ns, bucket_ns),
     )?;
-    // Of a grouped max() SQLite takes the other columns from the row that has it (sqlite.org/lang_select.html, "Bare
-    // columns in an aggregate query").
+    // For a grouped max() SQLite takes the other columns from the row with the maximum
+    // (sqlite.org/lang_select.html, "Bare columns in an aggregate query").
     transaction.execute(
         "DELETE FROM cgroup WHERE time_ns < ?1 AND rowid NOT IN \
          (SELECT id FROM (SELECT rowid AS id, max(current_bytes) FROM cgroup GROUP BY path, time_ns / ?2))",
@@ -187,10 +189,10 @@ fn thin_accounts(transaction: &Transaction<'_>, before_ns: i64, bucket_ns: i64) 
     Ok(())
 }
 
-/// Thins the next rows; returns the row to go on from.
+/// Thins the next rows; returns the row to continue from.
 fn thin(transaction: &Transaction<'_>, pass: Pass, rows: i64) -> rusqlite::Result<i64> {
     let name = pass.table.name();
-    // Row numbers have gaps where an earlier pass has been: count rows, not numbers.
+    // Row numbers have gaps from earlier passes, so count rows, not numbers.
     let last: i64 = transaction
         .query_row(
             &format!("SELECT rowid FROM {name} WHERE rowid >= ? ORDER BY rowid LIMIT 1 OFFSET {rows}"),
@@ -221,11 +223,11 @@ fn thin(transaction: &Transaction<'_>, pass: Pass, rows: i64) -> rusqlite::Resul
             )?;
         }
     }
-    // What is left of the last bucket stays as it is at the end of the pass.
+    // The rest of the last bucket stays unchanged at the end of the pass.
     Ok(if last >= pass.end { pass.end } else { next })
 }
 
-/// The looks of the rows from `pass.next` to `last`, in the order in which they were written.
+/// Returns the looks of the rows from `pass.next` to `last`, in the order of writing.
 fn looks(transaction: &Transaction<'_>, pass: Pass, last: i64) -> rusqlite::Result<Vec<Look>> {
     let (name, memory) = (pass.table.name(), pass.table.memory());
     transaction
@@ -244,8 +246,9 @@ fn looks(transaction: &Transaction<'_>, pass: Pass, last: i64) -> rusqlite::Resu
         .collect()
 }
 
-/// Beginning of the bucket that may go on behind the rows that were read: it is left to the next step. A bucket larger
-/// than a step is thinned in pieces; the last look of a piece may be cut, and is left too.
+/// Returns the start of the last bucket, which may continue after the rows that were read and is left to the
+/// next step. A bucket larger than a step is thinned in pieces; the last look of a piece may be cut, and is
+/// left as well.
 fn first_of_last_bucket(looks: &[Look], pass: Pass) -> Option<i64> {
     let last = looks.last()?;
     let same = |look: &&Look| look.time_ns / pass.bucket_ns == last.time_ns / pass.bucket_ns;
@@ -253,7 +256,7 @@ fn first_of_last_bucket(looks: &[Look], pass: Pass) -> Option<i64> {
     [first_row, Some(last.first_row)].into_iter().flatten().find(|&row| row > pass.next)
 }
 
-/// The times of the looks that stay.
+/// Returns the times of the looks to keep.
 fn worth_keeping(looks: &[Look], bucket_ns: i64) -> BTreeSet<i64> {
     let mut buckets: BTreeMap<i64, Vec<&Look>> = BTreeMap::new();
     for look in looks {

@@ -1,4 +1,4 @@
-//! Files that were made to hurt whoever reads them, and neighbors who hold a lock: each ends in a sentence, soon.
+//! Files crafted to harm their reader, and neighbors that hold a lock: each soon ends with a sentence.
 #![allow(clippy::unwrap_used)]
 
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use unbloat_recording::{Kind, NewProcess, Sample};
 use unbloat_store::{Reader, Writer, begin};
 
-/// Within this time every hostile file is refused; on a loaded machine.
+/// Time limit for refusing a hostile file on a loaded machine.
 const SOON: Duration = Duration::from_secs(30);
 
 fn recording() -> (tempfile::TempDir, PathBuf) {
@@ -27,7 +27,7 @@ fn recording() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// The error of reading the whole file, or `Ok`; fails when that takes too long.
+/// Reads the whole file and returns its error, or `Ok`; fails if that takes too long.
 fn load(path: &Path) -> Result<(), String> {
     let (sender, result) = channel();
     let path = path.to_owned();
@@ -69,7 +69,7 @@ fn a_virtual_or_a_generated_or_a_missing_table_is_refused() {
 
 #[test]
 fn a_text_larger_than_the_file_is_refused() {
-    // Rows of which each claims the same megabyte, as overlapping overflow pages would.
+    // Rows that all claim the same megabyte, as overlapping overflow pages would.
     let (_directory, path) = recording();
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
@@ -118,7 +118,7 @@ fn what_is_no_regular_file_is_refused_without_waiting() {
 fn cut_and_scribbled_files_end_in_a_sentence() {
     let (_directory, path) = recording();
     let whole = std::fs::read(&path).unwrap();
-    // A small generator (Knuth's MMIX constants): the same files each time.
+    // A small generator (Knuth's MMIX constants): the same files every time.
     let mut state = 42_u64;
     let mut random = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,15 +1,15 @@
 /* A heap of known shape, for tests. usage: heap THREADS CHUNKS MAX_SIZE KEEP_ONE_IN MAPPED [BREAK]
  *
  * Each thread allocates CHUNKS blocks of 1 to MAX_SIZE bytes and frees all but one in KEEP_ONE_IN (0: keeps all).
- * MAPPED blocks of 1 MiB and more get mappings of their own. BREAK is what becomes of the program break at equal distances
- * while the first thread allocates, a letter each: b blocks it, so that it cannot grow, u unblocks it, m moves it as
- * somebody else than malloc would. Then it prints "ready" and obeys lines:
+* MAPPED blocks of 1 MiB and more get their own mappings. BREAK is a series of letters, applied to the program break at
+ * equal intervals while the first thread allocates: b blocks its growth, u unblocks it, m moves it as code other than
+ * malloc would. Then it prints "ready" and reads commands line by line:
  *   info     prints malloc_info as one line
  *   mallinfo prints mallinfo2: arena fordblks uordblks hblks hblkhd keepcost
  *   trim     malloc_trim(0); prints anonymous resident KiB before and after (smaps_rollup), and its result
- *   live     prints the bytes that the program holds: malloc_usable_size over all blocks kept, and their number
+*   live     prints the bytes held by the program: malloc_usable_size over all blocks kept, and their number
  *   churn    the threads allocate and free until the next line
- *   fork     forks a child that waits; prints its number
+*   fork     forks a child that waits; prints its PID
  *   aligned  maps one more block of 100 MiB, aligned to 64 KiB, and writes 8 MiB of it
  *   corrupt  overwrites the size of a chunk in the middle of the main arena
  *   deface   overwrites the size of the first block with a mapping of its own
@@ -31,7 +31,7 @@ static size_t max_size;
 static void ***kept;              /* per thread, in memory that malloc does not manage */
 static const char *breaks = "";
 static pthread_barrier_t arranged;
-static int churning, active;      /* active: threads that are at it */
+static int churning, active;      /* active: number of churning threads */
 
 static void *pages(size_t bytes) {
     void *p = mmap(0, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -106,7 +106,7 @@ static void *worker(void *argument) {
     return 0;
 }
 
-/* Without the pages of files: running code for the first time brings some in. */
+/* Excludes file pages, because running code for the first time makes some resident. */
 static unsigned long anonymous_kib(void) {
     static char text[4096];
     unsigned long kib = 0;
@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
-        /* Nobody holds a block in passing while the blocks are looked at. */
+        /* No thread holds a temporary block while the blocks are counted. */
         __atomic_store_n(&churning, 0, __ATOMIC_SEQ_CST);
         while (__atomic_load_n(&active, __ATOMIC_SEQ_CST)) usleep(100);
         if (!strncmp(line, "info", 4)) {

@@ -1,4 +1,4 @@
-/* A 32-bit program without a libc, which any x86-64 compiler can build: says that it is ready, and waits. */
+/* A 32-bit program without a libc, which any x86-64 compiler can build: reports that it is ready, and waits. */
 
 /* The numbers of i386's system calls (linux: arch/x86/entry/syscalls/syscall_32.tbl). */
 enum { WRITE = 4, PAUSE = 29 };

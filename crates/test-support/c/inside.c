@@ -1,4 +1,4 @@
-/* A thread that waits inside of a function, or beside it: in a frame that holds what the function's earlier calls left.
+/* A thread that waits inside a function, or next to it: in a frame that contains leftovers of the function's earlier calls.
    usage: inside inside|beside
    Prints "ready", then the addresses between which the code of that function lies. */
 #include <stdio.h>
@@ -14,7 +14,7 @@ static void pause_in_read(void) {
 
 static void nothing(void) {}
 
-/* As malloc calls what may block. It leaves its return address in the stack below whoever calls it. */
+/* Like malloc's calls of functions that may block. Leaves its return address on the stack below its caller. */
 __attribute__((noinline)) static void forbidden(void (*callback)(void)) {
     char *volatile frame = __builtin_alloca(64);
     frame[0] = 0;
@@ -31,7 +31,7 @@ __attribute__((noinline)) static void forbidden_far_below(void) {
     frame[1] = 0;
 }
 
-/* A large frame that nobody writes to, over what `forbidden` has left. */
+/* A large, unwritten frame on top of the leftovers of `forbidden`. */
 __attribute__((noinline)) static void beside(void) {
     char *volatile frame = __builtin_alloca(64 << 10);
     frame[0] = 0;

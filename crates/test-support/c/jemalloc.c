@@ -102,7 +102,7 @@ static void arena_stats(unsigned arena, unsigned bins, unsigned large) {
 
 static void stats(void) {
     static const char *sizes[] = {"stats.allocated", "stats.active", "stats.metadata", "stats.resident", "stats.retained",
-        "arenas.tcache_max"};
+        "arenas.tcache_max", "arenas.page"};
     uint64_t epoch = 1;
     size_t length = sizeof epoch;
     ctl("epoch", &epoch, &length, &epoch, sizeof epoch);

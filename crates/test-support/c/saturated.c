@@ -1,10 +1,10 @@
-/* A program that is in malloc all the time and notices everything that goes wrong in it. usage: saturated CHURNERS
+/* A program that is always inside malloc and detects everything that goes wrong in it. usage: saturated CHURNERS
  *
  * CHURNERS threads allocate, fill, check and free. Beside them, threads make system calls through libc and check the
  * result, errno, how long it took and what they got: reads of a numbered pipe, poll, nanosleep, condition variables,
- * epoll with and without a timeout, a mutex that two hand to each other, signals that are counted. The first thing that
- * is wrong is printed and the program aborts. Prints "ready", then for each line that it reads "ok", the rounds of the
- * thread that made the fewest since the last line, and how often epoll_wait said EINTR.
+ * epoll with and without a timeout, a mutex that two hand to each other, signals that are counted. On the first error
+ * the program prints it and aborts. Prints "ready", then for each input line "ok", the minimum number of rounds of any
+ * thread since the last line, and the number of EINTR results of epoll_wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MARK 77 /* errno, which no call that succeeds may change here */
+#define MARK 77 /* errno, which no successful call may change here */
 #define MAX_THREADS 64
 static volatile long rounds[MAX_THREADS];
 static volatile long eintr;

@@ -1,4 +1,4 @@
-/* Many threads with the smallest stacks, each with one small block of memory. Prints how many it has got. */
+/* Many threads with the smallest stacks, each with one small block of memory. Prints the number of threads. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 static pthread_barrier_t started;
 
 static void *wait_forever(void *unused) {
-    void *volatile block = malloc(100); /* volatile: an allocation that nobody looks at may be left out */
+    void *volatile block = malloc(100); /* volatile: an unused allocation may be optimized away */
     pthread_barrier_wait(&started);
     for (;;) pause();
     return block ? unused : block;
@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
     pthread_barrier_init(&started, NULL, 2);
-    /* One after the other, so that a limit is met by pthread_create and not by a thread that waits for others. */
+    /* One after the other, so that a limit is hit in pthread_create and not in a thread that waits for others. */
     while (got < wanted && pthread_create(&thread, &attributes, wait_forever, NULL) == 0) {
         pthread_barrier_wait(&started);
         got++;

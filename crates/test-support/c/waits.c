@@ -1,12 +1,12 @@
-// Blocks the main thread in one system call, made from inline assembly with every register holding a known value, and
-// says what came of it:
+// Blocks the main thread in one system call, made from inline assembly with a known value in every register, and
+// prints the outcome:
 //
 //   result=N errno=N ms=N registers=ok|… mask=ok|… handled=N stack=ok|bad
 //
 // usage: waits KIND [threads=N] [busy] [altstack] [heap] [restart] [helper]
 // restart: its handler is installed with SA_RESTART. helper: a second thread, which nobody can borrow, calls
 // exec on a byte `e` of stdin, and ends on any other.
-// A child process does what ends the wait, so that the program has a single thread unless told otherwise.
+// A child process triggers the end of the wait, so that the program has a single thread unless requested otherwise.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ static int64_t now_us(void) {
 static const char *registers(int width, int vectors) {
     for (int i = 0; i < 6; i++) {
         if (s.kept[i] != s.after[i]) return "kept";
-        // A timeout that only the program knows is shortened in its register; the rest stays.
+        // A timeout known only to the program is shortened in its register; everything else is unchanged.
         if (s.argument[i] != s.arguments_after[i] && !(s.number == SYS_epoll_wait && i == 3)) return "arguments";
     }
     if (s.stack != 0) return "stack";
@@ -137,7 +137,7 @@ static void *churner(void *unused) {
     }
 }
 
-// Does what a byte of stdin says. It waits in a call that no thread is borrowed from.
+// Obeys a byte from stdin. It waits in a call from which no thread is borrowed.
 static void *helper(void *unused) {
     (void)unused;
     char order;
@@ -149,7 +149,7 @@ static void *helper(void *unused) {
     return 0;
 }
 
-// A heap with much to give back: every eighth page-sized block stays.
+// A heap with much to return: every eighth page-sized block is kept.
 static void bloat(int blocks) {
     char **block = calloc(blocks, sizeof *block);
     for (int i = 0; i < blocks; i++) memset(block[i] = malloc(9000), i, 9000);
@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
 
     int pipes[2], pair[2];
     if (pipe(pipes) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 1;
-    struct sockaddr_un name = {.sun_family = AF_UNIX}; // an abstract name of the kernel's choice
+    struct sockaddr_un name = {.sun_family = AF_UNIX}; // an abstract name chosen by the kernel
     socklen_t length = sizeof name;
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     if (bind(listener, (struct sockaddr *)&name, sizeof(sa_family_t)) || listen(listener, 1)) return 1;
@@ -199,7 +199,7 @@ int main(int argc, char **argv) {
     FD_SET(pipes[0], &set);
     static sigset_t none;
 
-    // What the wait is, and what ends it: w: a byte is written, f: the futex is woken, k: SIGUSR1, t: its timeout.
+    // The wait, and the event that ends it: w: a byte is written, f: the futex is woken, k: SIGUSR1, t: its timeout.
     char ends = 't';
     uint64_t *a = s.argument;
 #define CALL(NUMBER, END, ...)                                                                                         \
@@ -207,9 +207,7 @@ int main(int argc, char **argv) {
         s.number = NUMBER, ends = END;                                                                                 \
         memcpy(a, (uint64_t[6]){__VA_ARGS__}, sizeof s.argument);                                                      \
     } while (0)
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += 2;
+    struct timespec deadline; // set when the wait begins
     if (!strcmp(kind, "read")) CALL(SYS_read, 'w', pipes[0], (uint64_t)buffer, 64);
     else if (!strcmp(kind, "recv")) CALL(SYS_recvfrom, 's', pair[0], (uint64_t)buffer, 64);
     else if (!strcmp(kind, "poll")) CALL(SYS_poll, 'w', (uint64_t)&fds, 1, -1ULL);
@@ -232,14 +230,17 @@ int main(int argc, char **argv) {
     else if (!strcmp(kind, "wait")) CALL(SYS_wait4, 'x', -1ULL, 0, 0, 0);
     else return 2;
     if (!strcmp(kind, "ppoll-signal") || !strcmp(kind, "sigsuspend")) {
-        sigaddset(&none, SIGUSR2); // only SIGUSR1 is let in, and only during the call
+        sigaddset(&none, SIGUSR2); // only SIGUSR1 is unblocked, and only during the call
         sigaddset(&mask, SIGUSR1);
         sigprocmask(SIG_SETMASK, &mask, 0);
     }
 
+    int begin[2];
+    if (pipe(begin)) return 1;
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (read(begin[0], &(char){0}, 1) != 1) _exit(1);
         usleep(1500000);
         if (ends == 'w' && write(pipes[1], "x", 1) != 1) _exit(1);
         if (ends == 's' && write(pair[1], "x", 1) != 1) _exit(1);
@@ -266,6 +267,10 @@ int main(int argc, char **argv) {
     errno = 77;
     puts("ready");
     fflush(stdout);
+    // On a busy machine much time may pass between what is above and here.
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += 2;
+    if (write(begin[1], "b", 1) != 1) return 1;
     int64_t start = now_us();
     int width = 16, vectors = 16;
     if (__builtin_cpu_supports("avx512f")) width = 64, vectors = 32, waits_512(&s);

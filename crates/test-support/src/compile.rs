@@ -1,10 +1,10 @@
-//! Building small C programs for a test.
+//! Builds small C programs for a test.
 
 use crate::{TargetDirectory, target_command};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A C compiler and how it links.
+/// A C compiler and its way of linking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compiler {
     /// `cc`, against the system's libc.
@@ -15,7 +15,7 @@ pub enum Compiler {
     StaticPie,
     /// `musl-gcc`.
     Musl,
-    /// `cc -m32` without a libc, of which few systems have a 32-bit one.
+    /// `cc -m32` without a libc, since few systems have a 32-bit one.
     Bits32,
 }
 
@@ -34,7 +34,7 @@ impl Compiler {
     }
 }
 
-/// A program that was built; its directory goes away with the last use.
+/// A program that was built; its directory is removed with the last use.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
@@ -62,36 +62,39 @@ impl Program {
         Program { path, _directory: directory }
     }
 
-    /// The executable's path, where targets live.
+    /// Returns the executable's path in the targets' root.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A command that runs it where targets live.
+    /// Creates a command that runs it in the targets' root.
     #[must_use]
     pub fn command(&self) -> Command {
         target_command(&self.path)
     }
 }
 
-/// The source of one of the C programs of this crate.
+/// Returns the source of one of this crate's C programs.
 ///
-/// `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself when told.
-/// `idle`: holds some blocks and answers nothing, for any libc.
-/// `idle32`: the same as a 32-bit program without a libc.
-/// `jemalloc`: a heap of known shape under jemalloc, which prints jemalloc's own statistics.
-/// `threads`: as many threads as it is told, or as the system allows.
-/// `inside`: a thread that waits inside of a function, or where it has been inside before.
-/// `saturated`: many threads that allocate and make system calls all the time, and check everything.
-/// `waits`: a system call of a given kind, with every register checked after it.
+/// - `heap`: a heap of known shape in several arenas, which prints its own `malloc_info` and trims itself on
+///   request.
+/// - `hostile`: fakes its own structures, each mode in one way.
+/// - `idle`: holds some blocks and answers nothing, for any libc.
+/// - `idle32`: the same as a 32-bit program without a libc.
+/// - `jemalloc`: a heap of known shape under jemalloc, which prints jemalloc's own statistics.
+/// - `threads`: as many threads as requested, or as the system allows.
+/// - `inside`: a thread that waits inside a function, or where it has been inside before.
+/// - `saturated`: many threads that allocate and make system calls all the time, and check everything.
+/// - `waits`: a system call of a given kind, with every register checked after it.
 ///
 /// # Panics
-/// There is no program of that name.
+/// There is no program with that name.
 #[must_use]
 pub fn c_program(name: &str) -> &'static str {
     match name {
         "heap" => include_str!("../c/heap.c"),
+        "hostile" => include_str!("../c/hostile.c"),
         "idle" => include_str!("../c/idle.c"),
         "idle32" => include_str!("../c/idle32.c"),
         "jemalloc" => include_str!("../c/jemalloc.c"),

@@ -1,9 +1,9 @@
-//! A directory that a test and its targets both see, each by its own name for it.
+//! A directory visible to a test and its targets, each by its own path.
 
 use crate::root::root;
 use std::path::{Path, PathBuf};
 
-/// A temporary directory where targets live (see [`crate::target_command`]); it goes away when dropped.
+/// A temporary directory in the targets' root (see [`crate::target_command`]), removed when dropped.
 #[derive(Debug)]
 pub struct TargetDirectory {
     outside: tempfile::TempDir,
@@ -11,10 +11,10 @@ pub struct TargetDirectory {
 }
 
 impl TargetDirectory {
-    /// Makes an empty one.
+    /// Creates an empty one.
     ///
     /// # Panics
-    /// There is no room for it.
+    /// There is no space for it.
     #[must_use]
     #[allow(clippy::expect_used, clippy::new_without_default)]
     pub fn new() -> Self {
@@ -26,13 +26,13 @@ impl TargetDirectory {
         TargetDirectory { outside, inside }
     }
 
-    /// Its path for the test.
+    /// Returns its path for the test.
     #[must_use]
     pub fn outside(&self) -> &Path {
         self.outside.path()
     }
 
-    /// Its path for a target.
+    /// Returns its path for a target.
     #[must_use]
     pub fn inside(&self) -> &Path {
         &self.inside

@@ -4,20 +4,21 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The directory of another root file system (see `scripts/chroot`), in which targets are built and run. Needs root.
+/// The directory of another root file system (see `scripts/chroot`), in which targets are built and run.
+/// Requires root.
 const ROOT: &str = "UNBLOAT_TEST_ROOT";
 
-/// The other root file system, if the environment names one.
+/// Returns the other root file system, if the environment names one.
 pub(crate) fn root() -> Option<PathBuf> {
     std::env::var_os(ROOT).map(PathBuf::from)
 }
 
-/// Enters the root file system `$0` with `/proc`, in a mount namespace of its own as in a container, and becomes the
-/// command. The test's directory does not exist there, and Puma believes `PWD`: hence the `cd`.
+/// Enters the root file system `$0` with `/proc`, in its own mount namespace as in a container, and becomes
+/// the command. The test's directory does not exist there, and Puma trusts `PWD`, hence the `cd`.
 const ENTER: &str =
     r#"mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && cd / && exec chroot "$0" "$@""#;
 
-/// A command whose process is a target of a test.
+/// Creates a command whose process is a target of a test.
 #[must_use]
 pub fn target_command(program: impl AsRef<OsStr>) -> Command {
     let Some(root) = root() else { return Command::new(program) };
@@ -26,8 +27,8 @@ pub fn target_command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The path, as a target sees it, of a shared library of the system by its file name, searched where Debian and others
-/// put libraries.
+/// Returns the path, for a target, of a shared library of the system by its file name, searching the library
+/// directories of Debian and others.
 #[must_use]
 pub fn system_library(name: &str) -> Option<PathBuf> {
     let machine = format!("{}-linux-gnu", std::env::consts::ARCH);

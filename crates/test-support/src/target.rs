@@ -1,4 +1,4 @@
-//! A process that a test looks at.
+//! A process under test.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -32,7 +32,7 @@ impl Target {
     /// Starts a command and waits for its line `ready`.
     ///
     /// # Panics
-    /// It cannot be started, or says something else.
+    /// It cannot be started, or prints something else.
     #[must_use]
     pub fn start_ready(command: &mut Command) -> Self {
         let mut target = Self::start(command);
@@ -41,13 +41,13 @@ impl Target {
         target
     }
 
-    /// Its process number.
+    /// Returns its PID.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
 
-    /// Sends a line and returns the line that it answers with.
+    /// Sends a line and returns the reply.
     ///
     /// # Panics
     /// The process has ended.
@@ -67,7 +67,7 @@ impl Target {
         }
     }
 
-    /// The next line of its output.
+    /// Returns the next line of its output.
     ///
     /// # Panics
     /// The process has ended.
@@ -79,13 +79,13 @@ impl Target {
         }
     }
 
-    /// The next line of its output, or how it ended without one.
+    /// Returns the next line of its output, or its exit status if there is none.
     ///
     /// # Errors
     /// It has ended.
     ///
     /// # Panics
-    /// Its status cannot be had.
+    /// Its status is unavailable.
     pub fn line_or_end(&mut self) -> Result<String, std::process::ExitStatus> {
         let mut line = String::new();
         match self.output.read_line(&mut line) {
@@ -96,9 +96,9 @@ impl Target {
         }
     }
 
-    /// Ends it without waiting for the test to end.
+    /// Kills it before the test ends.
     pub fn kill(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -2,14 +2,16 @@
 
 use crate::visible;
 
-/// Beginnings that spreadsheets take for a formula's (OWASP, "CSV Injection").
+/// Prefixes that spreadsheets interpret as a formula (OWASP, "CSV Injection").
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '|', '%'];
 
-/// A cell, always in quotes. One that a spreadsheet would compute begins with an apostrophe, which makes it text there.
+/// Formats a cell, always in quotes. One that a spreadsheet would evaluate gets a leading apostrophe, which
+/// makes it text.
 #[must_use]
 pub fn cell(text: &str) -> String {
     let text = visible(text).replace('"', "\"\"");
-    // Spreadsheets skip spaces before they look for a formula; a quote within the cell ends nothing but may precede one.
+    // Spreadsheets skip spaces before they look for a formula; a quote within the cell ends nothing but may
+    // precede one.
     let computed = text.trim_start_matches(|c: char| c.is_whitespace() || c == '"').starts_with(FORMULA);
     format!("\"{}{text}\"", if computed { "'" } else { "" })
 }

@@ -1,10 +1,10 @@
-//! JSON on terminals, and within the `<script>` of a page.
+//! JSON on terminals, and within a page's `<script>`.
 
 use crate::visible::is_hidden;
 use std::fmt::Write as _;
 
-/// A document that says the same and has nothing that a terminal acts on: in a string, where alone they can be, control
-/// characters and those that hide or reorder text are written as `\u` escapes.
+/// Returns an equivalent document with nothing that a terminal acts on. Control characters, and characters
+/// that hide or reorder text, only occur in strings; they are written as `\u` escapes.
 #[must_use]
 pub fn visible(document: &str) -> String {
     let mut shown = String::with_capacity(document.len());
@@ -21,8 +21,9 @@ pub fn visible(document: &str) -> String {
     shown
 }
 
-/// A JSON document as an element's content: `<` is written as `\u003c`, so that nothing in it is taken for the end of the
-/// script, or for a comment after which that end is not seen (HTML, "Restrictions for contents of script elements").
+/// Formats a JSON document as an element's content: `<` is written as `\u003c`, so that nothing in it is
+/// mistaken for the end of the script, or for a comment that hides that end (HTML, "Restrictions for contents
+/// of script elements").
 #[must_use]
 pub fn in_script(document: &str) -> String {
     document.replace('<', "\\u003c")

@@ -1,7 +1,7 @@
-//! Text that somebody else chose: command lines, titles, paths, names from memory and from recordings.
+//! Text chosen by somebody else: command lines, titles, paths, names from memory and from recordings.
 //!
-//! A process decides what it is called, and Unbloat shows that name to root. So [`Untrusted`] leaves only through an
-//! escape that fits the place:
+//! A process chooses its own name, and Unbloat shows that name to root. So [`Untrusted`] text is only output
+//! through an escape that fits the destination:
 //!
 //! | place | escape |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! | `csv` | cells that no spreadsheet computes |
 //! | `json` | documents on terminals, and within a page's script |
 //!
-//! [`Untrusted::raw`] is for comparing, for storing, and for nothing else.
+//! [`Untrusted::raw`] is only for comparing and storing.
 
 pub mod csv;
 pub mod json;
@@ -31,37 +31,37 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// A text that somebody else chose.
+/// A text chosen by somebody else.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Untrusted(String);
 
 impl Untrusted {
-    /// Text as it was found.
+    /// Wraps a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Untrusted(text.into())
     }
 
-    /// Text of bytes as they were found. What is no UTF-8 becomes U+FFFD.
+    /// Wraps bytes. Invalid UTF-8 becomes U+FFFD.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Untrusted(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// The text as it is: to compare it, to store it, never to show it.
+    /// Returns the original text: to compare or store it, never to show it.
     #[must_use]
     pub fn raw(&self) -> &str {
         &self.0
     }
 
-    /// The text as `Display` writes it, for what wants a `&str`.
+    /// Returns the text as formatted by `Display`, where a `&str` is needed.
     #[must_use]
     pub fn shown(&self) -> String {
         visible(&self.0)
     }
 
-    /// There is nothing in it.
+    /// Returns whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -69,7 +69,7 @@ impl Untrusted {
 }
 
 impl fmt::Display for Untrusted {
-    /// Honors width and alignment.
+    /// Formats the visible text, honoring width and alignment.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&visible(&self.0))
     }

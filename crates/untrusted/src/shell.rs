@@ -1,8 +1,8 @@
 //! Words for a POSIX shell.
 
-/// A word so that a shell takes it as one and expands nothing in it. `None` when no quoting makes it safe to copy:
-/// a NUL cannot be in a word, and control characters and those that reorder text act on the terminal that a line is
-/// pasted into, or hide what it says.
+/// Quotes a word so that a shell reads it as one word and expands nothing in it. `None` if no quoting makes
+/// it safe to copy: a word cannot contain NUL, and control characters and those that reorder text act on the
+/// terminal into which a line is pasted, or hide its meaning.
 #[must_use]
 pub fn quoted(word: &str) -> Option<String> {
     if crate::visible(word) != word {
@@ -11,7 +11,7 @@ pub fn quoted(word: &str) -> Option<String> {
     shlex::try_quote(word).ok().map(std::borrow::Cow::into_owned)
 }
 
-/// A command from its words, each quoted. `None` without words, or when one of them cannot be quoted.
+/// Formats a command from its words, each quoted. `None` without words, or if one of them cannot be quoted.
 #[must_use]
 pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let quoted: Option<Vec<String>> = words.into_iter().map(quoted).collect();
@@ -44,7 +44,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Asks a real shell.
+        /// Verified by a real shell.
         #[test]
         fn a_shell_reads_the_words_back(words in prop::collection::vec("[ -~]{0,12}|[a-zé日;|&$`'\"\\\\*?~#!(){}<>=-]{1,8}", 1..5)) {
             let line = line(words.iter().map(String::as_str)).unwrap();

@@ -1,7 +1,8 @@
-//! Text for the eye: on terminals, in logs, on pages.
+//! Text for display: on terminals, in logs, on pages.
 
-/// Text in which a terminal finds nothing to act on and a reader nothing hidden: control characters, and what changes
-/// the direction of text or has no width, become U+FFFD; line ends and tabs become spaces.
+/// Returns text in which a terminal finds nothing to act on and a reader nothing hidden: control characters,
+/// and characters that change the direction of text or have no width, become U+FFFD; line ends and tabs
+/// become spaces.
 #[must_use]
 pub fn visible(text: &str) -> String {
     text.chars()
@@ -13,14 +14,14 @@ pub fn visible(text: &str) -> String {
         .collect()
 }
 
-/// A terminal acts on it, or a reader does not see it.
+/// Returns whether a terminal acts on the character, or a reader does not see it.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control() || is_format(c)
 }
 
-/// Characters that only change how others are shown: the category Cf of Unicode 16.0 (`UnicodeData.txt`), less those
-/// that languages need to be read (soft hyphen, joiners, Arabic and Kaithi signs), and the line and paragraph
-/// separators. "Trojan Source" (Boucher and Anderson, 2021) is made of these.
+/// Returns whether a character only affects the display of others: the category Cf of Unicode 16.0
+/// (`UnicodeData.txt`), without those needed to read languages (soft hyphen, joiners, Arabic and Kaithi
+/// signs), plus the line and paragraph separators. "Trojan Source" (Boucher and Anderson, 2021) uses these.
 fn is_format(c: char) -> bool {
     matches!(c,
         '\u{061c}' | '\u{180e}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

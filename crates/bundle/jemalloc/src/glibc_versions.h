@@ -1,7 +1,7 @@
 /*
- * Included before every file of jemalloc and ruby.c: asks for the versions that these functions had before glibc
+* Included before every file of jemalloc and ruby.c: requests the versions that these functions had before glibc
  * 2.34 moved them from libpthread and libdl into libc, so that the library loads on glibc 2.31 (Debian 11) as well.
- * Newer ones keep these versions for old programs.
+* Newer releases keep these versions for old programs.
  */
 #if defined(__x86_64__)
 #define UNBLOAT_BASE "GLIBC_2.2.5"

@@ -1,5 +1,5 @@
 /*
- * What jemalloc lacks under a Ruby server: defaults made for it, and malloc_trim.
+* Additions to jemalloc for Ruby servers: suitable defaults, and malloc_trim.
  *
  * Linked with jemalloc's static archive into libunbloat-jemalloc.so (crates/bundle/build.rs).
  */
@@ -8,8 +8,8 @@
 int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen);
 
 /*
- * jemalloc's own defaults, which MALLOC_CONF overrides key by key (jemalloc(3), TUNING). Why each, with figures:
- * docs/method/lean.md.
+* jemalloc's defaults, which MALLOC_CONF overrides key by key (jemalloc(3), TUNING). docs/method/lean.md gives the
+ * reasons and figures.
  */
 const char *malloc_conf = UNBLOAT_MALLOC_CONF;
 

@@ -1,55 +1,38 @@
-//! `unbloat env`: prints what `unbloat run` would set, for a shell or for a file that deploys a server.
+//! `unbloat env`: prints the variables that `unbloat run` would set, for a shell or a deployment file.
 
 use super::policy::{self, PolicyOption, variable};
 use crate::exit::Exit;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use unbloat_policy::deploy;
+use unbloat_policy::deploy::{self, Format};
+use unbloat_policy::{Changes, Policy};
 
 /// Options of `unbloat env`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     policy: PolicyOption,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = Format::Shell)]
+    /// Output format.
+    #[arg(long, value_parser = formats(), default_value = "shell")]
     format: Format,
-    /// Where the libraries will lie (see `unbloat install`), if not in the cache of this user.
+    /// Print one JSON document instead: the changes to the environment of this process, and the notes on conflicts.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Directory of the libraries on the target system (see `unbloat install`) [default: this user's cache]
     #[arg(long, value_name = "DIR")]
     libraries: Option<PathBuf>,
-    /// Say nothing about conflicts with what is set already.
+    /// Suppress warnings about conflicts with existing settings.
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// The forms in which an environment can be printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// `export` lines, for `eval "$(unbloat env)"`.
-    Shell,
-    /// `ENV` lines of a Dockerfile.
-    Dockerfile,
-    /// `Environment=` lines of a systemd unit.
-    Systemd,
-    /// The words to put in front of a Procfile's command.
-    Procfile,
-    /// A `heroku config:set` command.
-    Heroku,
-    /// `env:` of a container in a Kubernetes manifest.
-    Kubernetes,
-}
-
-impl Format {
-    fn of_deployment(self) -> deploy::Format {
-        match self {
-            Format::Shell => deploy::Format::Shell,
-            Format::Dockerfile => deploy::Format::Dockerfile,
-            Format::Systemd => deploy::Format::Systemd,
-            Format::Procfile => deploy::Format::Procfile,
-            Format::Heroku => deploy::Format::Heroku,
-            Format::Kubernetes => deploy::Format::Kubernetes,
-        }
-    }
+/// The formats by their names.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.describe()));
+    PossibleValuesParser::new(values)
+        .try_map(|name| Format::ALL.into_iter().find(|format| format.name() == name).ok_or("no such format"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -64,16 +47,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(directory) => directory.clone(),
         None => policy::libraries(&policy)?,
     };
-    // A shell has our environment. What is written into a file goes to a server whose environment nobody knows here:
-    // nothing of ours belongs into it, and nothing may be left out because it happens to be set here.
-    let here = |name: &str| variable(name).filter(|_| args.format == Format::Shell);
+    // A shell shares our environment. Lines written to a file are for a server whose environment is unknown
+    // here, so nothing of ours belongs into them, and nothing may be left out because it happens to be set
+    // here.
+    let here = |name: &str| variable(name).filter(|_| args.json || args.format == Format::Shell);
     let changes = unbloat_policy::changes(&policy, &libraries, here);
+    if args.json {
+        write!(io::stdout(), "{}", document(&policy, &changes)?)?;
+        return Ok(Exit::Done);
+    }
     if !args.quiet {
         for note in &changes.notes {
             writeln!(io::stderr(), "unbloat: {note}").ok();
         }
     }
-    let format = args.format.of_deployment();
+    let format = args.format;
     let set: Vec<(String, String)> =
         changes.set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let mut lines = deploy::removals(format, &changes.unset);
@@ -82,4 +70,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         writeln!(io::stdout(), "{line}")?;
     }
     Ok(Exit::Done)
+}
+
+/// The changes as `docs/reference/env.schema.json` has them.
+fn document(policy: &Policy, changes: &Changes) -> serde_json::Result<String> {
+    let set: BTreeMap<&str, &str> = changes.set.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let notes: Vec<String> = changes.notes.iter().map(ToString::to_string).collect();
+    let document = serde_json::json!({
+        "schema": 1,
+        "policy": policy.to_string(),
+        "set": set,
+        "unset": changes.unset,
+        "notes": notes,
+    });
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }

@@ -1,4 +1,4 @@
-//! `unbloat import`: makes a recording from a log of psrecord.
+//! `unbloat import`: creates a recording from a psrecord log.
 
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};
@@ -9,10 +9,10 @@ use unbloat_store::{Writer, begin};
 /// Options of `unbloat import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A log that psrecord has written, with --log-format plain or csv.
+    /// Log written by psrecord, with --log-format plain or csv.
     #[arg(value_name = "LOG")]
     log: PathBuf,
-    /// The recording to make; by default the log's name with the ending .unbloat.
+    /// Recording to create [default: the log's name with the extension .unbloat]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -64,8 +64,8 @@ fn nanoseconds(seconds: f64) -> i64 {
     (seconds * 1e9) as i64
 }
 
-/// psrecord 1.4 (main.py): plain has a comment line and the columns time, CPU, real, virtual; csv has a header and
-/// `elapsed_time,nproc,cpu,mem_real,mem_virtual`, perhaps followed by I/O.
+/// Parses the formats of psrecord 1.4 (main.py): plain has a comment line and the columns time, CPU, real,
+/// virtual; csv has a header and `elapsed_time,nproc,cpu,mem_real,mem_virtual`, possibly followed by I/O.
 fn parse(text: &str, path: &Path) -> anyhow::Result<Vec<Line>> {
     let is_csv = text.starts_with("elapsed_time,");
     let line = |(number, line): (usize, &str)| {
@@ -90,7 +90,7 @@ fn parse(text: &str, path: &Path) -> anyhow::Result<Vec<Line>> {
         .map(line)
         .collect::<anyhow::Result<_>>()?;
     if lines.is_empty() {
-        bail!("{} holds no samples. Write a log with psrecord --log FILE", path.display());
+        bail!("{} contains no samples. Write a log with psrecord --log FILE", path.display());
     }
     Ok(lines)
 }

@@ -8,7 +8,7 @@ use unbloat_bundle as bundle;
 /// Options of `unbloat install`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to put the libraries; made if need be.
+    /// Directory for the libraries, created if necessary.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `unbloat mark`: names a moment in a running recording: a deploy, a load step.
+//! `unbloat mark`: names a moment in a running recording, such as a deploy or a load step.
 
 use crate::exit::Exit;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use unbloat_store::Writer;
 /// Options of `unbloat mark`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The recording, which must be running.
+    /// Recording to mark, which must be running.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to call this moment.
+    /// Name of this moment.
     #[arg(value_name = "TEXT", required = true)]
     text: Vec<String>,
 }

@@ -1,14 +1,20 @@
 //! The commands: one file each, thin. A command parses its options, calls the library crates and renders.
 
 mod bench;
+mod code;
 mod compare;
+mod doctor;
 mod env;
+mod generate;
 mod growth;
+mod holds;
 mod import;
 mod inspect;
 mod install;
 mod keep;
+mod looks;
 mod mark;
+mod objects;
 mod plot;
 mod policy;
 mod record;
@@ -17,17 +23,24 @@ mod run;
 mod show;
 mod status;
 mod trim;
+mod tune;
 mod version;
 
 use crate::exit::Exit;
 use clap::Subcommand;
 
-/// What the user asks for.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show where every resident byte of running processes is, and what to do about it.
     Inspect(inspect::Args),
-    /// Put load on a server and measure what its users feel.
+    /// Show the live objects of running Rubies by class: count, slots, malloc memory.
+    Objects(objects::Args),
+    /// Show what the loaded code of running Rubies takes, by gem and file.
+    Code(code::Args),
+    /// Show who holds the memory of running Rubies: what retains most, by which path; what waits for a collection.
+    Holds(holds::Args),
+    /// Put load on a server and measure the latency its users experience.
     Bench(bench::Args),
     /// Record the memory of a command or of running processes over time.
     Record(record::Args),
@@ -37,35 +50,45 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Draw a recording.
     Plot(plot::Args),
-    /// Say whether a recording shows a leak, fragmentation or a plateau.
+    /// Determine whether a recording shows a leak, fragmentation or a plateau.
     Growth(growth::Args),
-    /// Make a recording from a log of psrecord.
+    /// Create a recording from a psrecord log.
     Import(import::Args),
     /// Start a server so that it stays lean.
     Run(run::Args),
     /// Print the environment that `unbloat run` gives a server.
     Env(env::Args),
-    /// Write the libraries into a directory, for images that have no unbloat.
+    /// Write the libraries into a directory, for images without unbloat.
     Install(install::Args),
-    /// Show what the runtime does in the processes that were started with it.
+    /// Show the runtime's work in the processes started with it.
     Status(status::Args),
     /// Compare configurations of a server and recommend one, with evidence.
     Compare(compare::Args),
-    /// Render an experiment again from its recording, or two beside each other.
+    /// Search for the best setup of a server, and prove it on fresh runs.
+    Tune(tune::Args),
+    /// Render an experiment again from its recording, or a comparison of two.
     Report(report::Args),
-    /// Give freed memory of running processes back, without a restart.
+    /// Return freed memory of running processes to the system, without a restart.
     Trim(trim::Args),
-    /// What `compare` starts servers and loads with; of no use by hand.
+    /// Start a server or load on behalf of `compare`; not for direct use.
     #[command(hide = true)]
     Keep(keep::Args),
-    /// Print the version with what it was built from.
+    /// Check the machine, the container and a process, and say which line mends what is found.
+    Doctor(doctor::Args),
+    /// Write man pages and completions, for packages.
+    #[command(hide = true)]
+    Generate(generate::Args),
+    /// Print the version and build.
     Version(version::Args),
 }
 
-/// Runs a command and says with which status to leave.
+/// Runs a command and returns its exit status.
 pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Inspect(args) => inspect::run(&args),
+        Command::Objects(args) => objects::run(&args),
+        Command::Code(args) => code::run(&args),
+        Command::Holds(args) => holds::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Mark(args) => mark::run(&args),
@@ -78,9 +101,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Install(args) => install::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Trim(args) => trim::run(&args),
         Command::Keep(args) => keep::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }

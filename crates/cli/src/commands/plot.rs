@@ -12,16 +12,18 @@ use unbloat_store::Reader;
 /// Options of `unbloat plot`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The recordings.
+    /// Recordings to draw.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where to write; the ending says what: .svg, .png, .html, .csv or .json. By default SVG to stdout.
+    /// Output file; its extension selects the format: .svg, .png, .html, .csv or .json [default: SVG to
+    /// stdout]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What memory is divided by. For CSV: one line a process or category instead of one for the whole tree.
+    /// Break memory down by this. For CSV: one line per process or category instead of one for the whole
+    /// tree.
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
-    /// CSV in psrecord's columns.
+    /// Write CSV in psrecord's columns.
     #[arg(long)]
     psrecord: bool,
 }
@@ -42,8 +44,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     if args.by == Some(By::Category) && recordings.iter().all(|one| one.censuses.is_empty()) {
         bail!(
-            "{} holds no census: it is too short for its --census and --budget, or the memory could not be read. \
-             Record for longer or with a larger --budget, as the same user or with CAP_SYS_PTRACE",
+            "{} contains no census: it is too short for its --census and --budget, or the memory could not \
+             be read. Record for longer or with a larger --budget, as the same user or with CAP_SYS_PTRACE",
             args.files.first().map(|file| file.display().to_string()).unwrap_or_default()
         );
     }
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         "png" => picture(&chart())?,
         "json" => format!("{}\n", unbloat_report::json::line(&list::json(&recordings))).into_bytes(),
         "csv" => csv(args, &recordings)?.into_bytes(),
-        other => bail!("cannot draw a {other:?}. Let the name end in .svg, .png, .html, .csv or .json"),
+        other => bail!("cannot draw a {other:?}. Use a name that ends in .svg, .png, .html, .csv or .json"),
     };
     match &args.output {
         Some(path) => {
@@ -73,12 +75,12 @@ fn picture(chart: &Chart) -> anyhow::Result<Vec<u8>> {
 
 #[cfg(not(feature = "png"))]
 fn picture(_: &Chart) -> anyhow::Result<Vec<u8>> {
-    bail!("this build of unbloat draws no .png. Write an .svg, or build with the feature png")
+    bail!("this build of unbloat cannot draw .png files. Write an .svg, or build with the feature png")
 }
 
 fn csv(args: &Args, recordings: &[Recording]) -> anyhow::Result<String> {
     let [one] = recordings else {
-        bail!("CSV holds one recording. Give one file, or an output that ends in .json")
+        bail!("CSV can hold only one recording. Give one file, or an output that ends in .json")
     };
     Ok(match args.by {
         _ if args.psrecord => list::csv_as_psrecord(one),

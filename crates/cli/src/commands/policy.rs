@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use unbloat_bundle as bundle;
 use unbloat_policy::{Policy, PolicyError};
 
-/// Which policy to start a server with.
+/// The policy to start a server with.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PolicyOption {
-    /// What to do about memory: lean, off, arenas=N, trim=major|every|adaptive, allocator=jemalloc|system:PATH,
-    /// compact=boot|auto, warmup; several joined by commas or given one by one.
     #[arg(
         long = "policy",
+        help = format!("What to do about memory: {}; several joined by commas or given one by one", unbloat_policy::known()),
         value_name = "POLICY",
         env = "UNBLOAT_RUN_POLICY",
         value_delimiter = ',',
@@ -20,13 +19,13 @@ pub(crate) struct PolicyOption {
 }
 
 impl PolicyOption {
-    /// The policy that was asked for.
+    /// Returns the requested policy.
     pub(crate) fn policy(&self) -> Result<Policy, PolicyError> {
         self.parts.join(",").parse()
     }
 }
 
-/// The directory of the libraries that a policy needs, unpacked if they are not there.
+/// Returns the directory of the libraries that a policy needs, unpacking them if they are missing.
 pub(crate) fn libraries(policy: &Policy) -> anyhow::Result<PathBuf> {
     match &policy.libraries()[..] {
         [] => Ok(PathBuf::new()),
@@ -34,7 +33,7 @@ pub(crate) fn libraries(policy: &Policy) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A variable of our own environment; one that is not UTF-8 counts as unset.
+/// Returns a variable of our own environment; one that is not UTF-8 counts as unset.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

@@ -16,15 +16,15 @@ use unbloat_process::exec;
 pub(crate) struct Args {
     #[command(flatten)]
     policy: PolicyOption,
-    /// Say nothing about conflicts with what is set already.
+    /// Suppress warnings about conflicts with existing settings.
     #[arg(long, short)]
     quiet: bool,
-    /// The command that starts the server, with its arguments.
+    /// Command that starts the server, with its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// What a shell says of a command that is not there, and of one that cannot be run.
+/// A shell's exit statuses for a command that does not exist, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// The changes for what can work in this program, with what there is to say about the rest.
+/// Returns the changes that can work in this program, with notes on the rest.
 fn changes_for(policy: &Policy, program: &Program) -> anyhow::Result<Changes> {
     if *policy == Policy::OFF {
         return Ok(unbloat_policy::changes(policy, Path::new(""), variable));
@@ -66,7 +66,7 @@ fn changes_for(policy: &Policy, program: &Program) -> anyhow::Result<Changes> {
     Ok(changes)
 }
 
-/// Our own environment with the changes.
+/// Returns our own environment with the changes applied.
 fn environment(changes: &Changes) -> anyhow::Result<Vec<CString>> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     for name in &changes.unset {
@@ -84,7 +84,7 @@ fn environment(changes: &Changes) -> anyhow::Result<Vec<CString>> {
 
 fn c_strings(words: &[OsString]) -> anyhow::Result<Vec<CString>> {
     let strings = words.iter().map(|word| CString::new(word.as_bytes()));
-    strings.collect::<Result<_, _>>().context("an argument holds a zero byte")
+    strings.collect::<Result<_, _>>().context("an argument contains a zero byte")
 }
 
 fn usage(error: &dyn std::error::Error) -> anyhow::Result<Exit> {

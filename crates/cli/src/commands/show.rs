@@ -10,7 +10,7 @@ use unbloat_store::Reader;
 /// Options of `unbloat show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The recording; it may still be running.
+    /// Recording to summarize; it may still be running.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Print one JSON document.

@@ -1,4 +1,4 @@
-//! `unbloat status`: what the runtime does in the processes that were started with it, and whether their policy is live.
+//! `unbloat status`: the runtime's work in the processes started with it, and whether their policy is live.
 
 use crate::exit::Exit;
 use anyhow::{Context as _, bail};
@@ -6,14 +6,14 @@ use std::io::{self, Write as _};
 use unbloat_contract::{Library, Snapshot, Text, Variable};
 use unbloat_policy::{Allocator, Policy, Problem};
 use unbloat_process::environment::environment;
-use unbloat_process::{Pid, status_page};
+use unbloat_process::{Pid, status, status_page};
 use unbloat_record::evidence;
 use unbloat_report::status::{ProcessStatus, StatusReport, WithoutRuntime, text};
 
 /// Options of `unbloat status`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A process; without it, all that may be looked at.
+    /// Process to show [default: all accessible ones]
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
     /// Print one JSON document.
@@ -38,34 +38,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn of_pages(found: &[(Pid, Snapshot)]) -> StatusReport {
-    let processes =
-        found.iter().map(|(pid, page)| ProcessStatus::new(pid.0, page, problems(*pid, page))).collect();
-    StatusReport { schema: 1, processes, without_runtime: None }
+    let processes = found.iter().map(|(pid, page)| ProcessStatus {
+        title: status::command(*pid).ok().filter(|title| !title.is_empty()),
+        ..ProcessStatus::new(pid.0, page, problems(*pid, page))
+    });
+    StatusReport { schema: 1, processes: processes.collect(), without_runtime: None }
 }
 
-/// The problems of the policy that the page names. A process that ends meanwhile has none.
+/// Returns the problems of the policy named by the page. A process that ends meanwhile has none.
 fn problems(pid: Pid, page: &Snapshot) -> Vec<String> {
     let mut room = [0; 256];
-    // The library names a policy of its own making (`trim=adaptive`) when it was not started by `unbloat run`.
+    // Without `unbloat run` the library names a policy derived from its settings (`trim=adaptive`).
     let Ok(policy) = page.text(Text::Policy, &mut room).parse::<Policy>() else { return Vec::new() };
-    evidence::of(pid).map(|process| in_words(&policy.problems(&process))).unwrap_or_default()
+    evidence::of(pid, Variable::Policy.name())
+        .map(|process| in_words(&policy.problems(&process)))
+        .unwrap_or_default()
 }
 
 fn in_words(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// A process without a page: what it has of a policy that needs none, or why there is none.
+/// Reports on a process without a page: the state of a policy that needs none, or the reason why there is
+/// none.
 fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
-    let process = evidence::of(pid)?;
+    let process = evidence::of(pid, Variable::Policy.name())?;
     let has = |library: Library| process.mapped.iter().any(|file| file.ends_with(library.file_name()));
-    // A server that writes a title over its environment (Puma does) shows only what is mapped.
+    // A server that overwrites its environment with a title (Puma does) shows only its mappings.
     let told: Option<Policy> =
         environment(pid).ok().and_then(|variables| variables.get(Variable::Policy.name())?.parse().ok());
     if has(Library::Runtime) && told.as_ref().is_none_or(Policy::needs_runtime) {
         bail!(
-            "{pid} has libunbloat.so loaded but no status page: it has just forked, it is no Ruby, UNBLOAT=0 is set, or neither \
-             XDG_RUNTIME_DIR nor /dev/shm can be written to. The policy works all the same"
+            "{pid} has libunbloat.so loaded but no status page: it has just forked, it is not a Ruby, \
+             UNBLOAT=0 is set, or neither XDG_RUNTIME_DIR nor /dev/shm is writable. The policy still works"
         );
     }
     let seen = has(Library::Jemalloc).then_some(Policy { allocator: Allocator::Jemalloc, ..Policy::OFF });
@@ -75,8 +80,8 @@ fn without_page(pid: Pid) -> anyhow::Result<WithoutRuntime> {
              run -- COMMAND"
         ),
         Some(policy) if policy.needs_runtime() => bail!(
-            "{pid} was started below `unbloat run --policy {policy}` and has no libunbloat.so loaded: it is no Ruby, or RUBYOPT was \
-             taken from it"
+            "{pid} was started below `unbloat run --policy {policy}` and has no libunbloat.so loaded: it \
+             is not a Ruby, or RUBYOPT was removed from its environment"
         ),
         Some(policy) => Ok(WithoutRuntime {
             pid: pid.0,

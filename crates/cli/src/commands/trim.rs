@@ -1,4 +1,4 @@
-//! `unbloat trim`: freed memory of running processes goes back to the system.
+//! `unbloat trim`: returns freed memory of running processes to the system.
 
 use crate::arguments::duration;
 use crate::exit::{self, Exit};
@@ -13,26 +13,27 @@ use unbloat_report::trim as render;
 /// Options of `unbloat trim`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "One thread that is blocked in a system call is borrowed for the allocator's own release call; \
-                        no other thread is stopped. docs/method/trim.md says what is done, and what if unbloat is \
-                        killed meanwhile.\n\nExample: unbloat trim --name puma"
+    after_help = "One thread that is blocked in a system call is borrowed for the allocator's own release \
+                        call; no other thread is stopped. docs/method/trim.md explains the procedure, and \
+                        what happens if unbloat is killed meanwhile.\n\nExample: unbloat trim --name puma"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
-    /// Predict what would be returned, and touch nothing.
+    /// Predict the returned memory, and touch nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON document (docs/reference/trim.schema.json).
     #[arg(long)]
     json: bool,
-    /// How long to look for a safe moment in each process.
+    /// Time limit for finding a safe moment in each process.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     timeout: Duration,
-    /// Vouch for what is otherwise refused: PID 1 of the host, and processes under a seccomp filter that is not known.
+    /// Also trim processes that are otherwise refused, at your own risk: PID 1 of the host, and processes
+    /// under an unknown seccomp filter.
     #[arg(long)]
     yes: bool,
-    /// Say nothing on stderr but errors.
+    /// Print only errors to stderr.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     && matches!(trim.outcome, Some(Outcome::Refused | Outcome::LeftAlone));
                 trims.push(trim);
             }
-            // What ended below a process that was asked for is not missed.
+            // A descendant of a requested process that has ended is not an error.
             Err(Error::Gone { .. }) if !roots.contains(&pid) => {}
             Err(error) => {
                 exit::report(&anyhow::Error::from(error));
@@ -70,12 +71,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// Whether it is Unbloat itself that was met below a process that was asked for, such as the shell it runs in.
+/// Returns whether a process is Unbloat itself, found below a requested process such as the shell it runs in.
 fn is_this(pid: Pid, roots: &[Pid]) -> bool {
     pid == Pid::this() && !roots.contains(&pid)
 }
 
-/// In text the reasons stand with the processes; beside JSON they are told on stderr.
+/// Reports refusals on stderr with JSON; in text the reasons are part of the output.
 fn report_refusals(args: &Args, trims: &[Trim]) {
     for trim in trims.iter().filter(|_| args.json) {
         let what = match trim.outcome {

@@ -1,4 +1,4 @@
-//! Processes that cannot be inspected in full: each report says why and tells the rest.
+//! Processes that cannot be inspected in full: each report states the reason and everything else.
 
 use crate::{BINARY, bytes, document, script, stderr, stdout, unbloat};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use unbloat_test_support::{Compiler, Program, Target, c_program};
 
 const NOBODY: u32 = 65_534;
 
-/// The only process of a document.
+/// Returns the only process of a document.
 fn only(output: &Output) -> Value {
     document(stdout(output))["processes"][0].clone()
 }
@@ -45,7 +45,8 @@ fn a_process_that_has_ended() {
     assert_eq!(document["processes"].as_array().unwrap().len(), 0);
 }
 
-/// Whenever it ends, the answer is a whole census from before or that it has ended: never half of one.
+/// Whenever the process ends, the answer is either a complete census from before, or that it has ended; never
+/// a partial census.
 #[test]
 fn a_process_that_ends_while_it_is_looked_at() {
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
@@ -67,7 +68,8 @@ fn a_process_that_ends_while_it_is_looked_at() {
     }
 }
 
-/// The answer about a process that may not be read: the sentence, and what the kernel tells everybody.
+/// Asserts that the answer about an unreadable process has the reason, and the facts that the kernel shows
+/// everybody.
 fn assert_refused(output: &Output) {
     assert_eq!(output.status.code(), Some(1));
     let process = only(output);
@@ -83,7 +85,7 @@ fn assert_refused(output: &Output) {
 
 #[test]
 fn a_process_of_another_user() {
-    // Only root can become somebody else; anybody else is already somebody else than the owner of process 1.
+    // Only root can become another user; anybody else already differs from the owner of process 1.
     let target = script();
     let pid = if is_root() { target.pid() } else { 1 };
     let directory = tempfile::tempdir().unwrap();
@@ -99,8 +101,8 @@ fn a_process_of_another_user() {
     assert_refused(&command.arg("--json").output().unwrap());
 }
 
-/// As in a container that was not given `SYS_PTRACE`: root, with fewer capabilities than the process has. (With
-/// `CAP_PERFMON` newer kernels let mappings be read, and only memory not.)
+/// Like a container without `SYS_PTRACE`: root, with fewer capabilities than the process has. (With
+/// `CAP_PERFMON` newer kernels allow reading mappings, but not memory.)
 #[test]
 fn a_container_without_the_capability() {
     if !is_root() {
@@ -115,8 +117,9 @@ fn a_container_without_the_capability() {
     assert_refused(&output);
 }
 
-/// Mappings readable, memory not: `CAP_PERFMON` gives that since Linux 6.13 (`may_access_mm`, kernel/fork.c), and Yama to
-/// the same user. Both for a process alone and for one whose pages are shared with its children.
+/// Mappings are readable, memory is not: `CAP_PERFMON` permits that since Linux 6.13 (`may_access_mm`,
+/// kernel/fork.c), and Yama for the same user. Both for a single process and for one that shares pages with
+/// its children.
 #[test]
 #[allow(clippy::print_stdout)] // a limit of the system is worth a line
 fn a_process_of_which_only_the_mappings_may_be_read() {
@@ -125,7 +128,7 @@ fn a_process_of_which_only_the_mappings_may_be_read() {
     }
     let program = Program::build(Compiler::System, c_program("heap"), &[]);
     let mut forked = Target::start_ready(program.command().args(["3", "5000", "3000", "3", "2"]));
-    // The child goes with its parent: it waits for a signal that the kernel sends when its parent ends.
+    // The child dies with its parent: it waits for a signal that the kernel sends when its parent ends.
     forked.ask("fork");
     for target in [script(), forked] {
         let mut limited = Command::new("setpriv");
@@ -156,7 +159,7 @@ fn a_process_of_which_only_the_mappings_may_be_read() {
     }
 }
 
-/// The binary where everybody may run it.
+/// Copies the binary to where everybody may run it.
 fn reachable_copy(directory: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -167,13 +170,13 @@ fn reachable_copy(directory: &Path) -> PathBuf {
 
 #[test]
 fn a_thread_of_the_kernel() {
-    // In a container number 2 may be anything or nobody.
+    // In a container PID 2 may be anything, or absent.
     if !std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         return;
     }
     let output = unbloat(&["2", "--no-children"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("thread of the kernel"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("kernel thread"), "{}", stdout(&output));
     let process = only(&unbloat(&["2", "--no-children", "--json"]));
     assert_eq!(process["rss_bytes"], 0);
     assert_eq!(notes(&process), ["kernel-thread"]);
@@ -206,7 +209,7 @@ fn another_libc_and_no_shared_libraries() {
     }
 }
 
-/// A directory with a program and the libraries that it needs, in a place where nobody else has them.
+/// Creates a directory with a program and its libraries, in a private place.
 fn small_root(program: &Program) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let needed = Command::new("ldd").arg(program.path()).output().unwrap();
@@ -219,7 +222,7 @@ fn small_root(program: &Program) -> tempfile::TempDir {
     root
 }
 
-/// As in another container: its paths and its process number mean something else here.
+/// Like another container: its paths and its PID mean something else here.
 #[test]
 fn a_process_in_other_namespaces() {
     if !is_root() {

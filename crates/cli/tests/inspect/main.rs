@@ -1,16 +1,16 @@
-//! `unbloat inspect` on real processes, as a user runs it.
+//! `unbloat inspect` on real processes, from a user's perspective.
 #![allow(clippy::unwrap_used)]
 
+mod jemalloc;
 mod limits;
 mod puma;
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
-use unbloat_test_support::{Target, ruby, system_library};
+use unbloat_test_support::{Target, assert_follows, ruby, system_library};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_unbloat");
-const SCHEMA: &str = include_str!("../../../../docs/reference/inspect.schema.json");
 
 /// Holds some strings, has freed many between them, and waits.
 const SCRIPT: &str = "rows = Array.new(60_000) { |i| 'x' * (i % 900) }; \
@@ -33,13 +33,10 @@ fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
-/// Parses a document and holds it against the published schema.
+/// Parses a document and validates it by the published schema.
 fn document(text: &str) -> Value {
-    let document = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e} in {text}"));
-    let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
-    let errors: Vec<_> =
-        validator.iter_errors(&document).map(|e| format!("{e} at {}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
+    let document: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e} in {text}"));
+    assert_follows(&document, "inspect.schema.json");
     document
 }
 
@@ -62,7 +59,7 @@ fn a_ruby_script_is_accounted_for_to_the_byte() {
     let parts = ["cached_bytes", "trimmable_bytes", "stranded_bytes"].map(|name| bytes(&process[name]));
     assert_eq!(parts.iter().sum::<i64>(), bytes(&process["bloat_bytes"]));
     assert_eq!(bytes(&process["floor_bytes"]), bytes(&process["rss_bytes"]) - bytes(&process["bloat_bytes"]));
-    // Nearly all of 26 MB of strings were freed, and one in forty was kept.
+    // Nearly all of 26 MB of strings were freed; one in forty was kept.
     assert!(bytes(&process["bloat_bytes"]) > 4 << 20, "{process}");
     assert_eq!(process["allocator"]["name"], "glibc");
     assert!(process["ruby"]["live_slots"].as_u64() > Some(1500));
@@ -153,7 +150,7 @@ fn watching_on_a_terminal_draws_over_what_stood_there() {
     let command = format!("{BINARY} inspect --quiet --watch 0.1 {}", target.pid());
     let mut terminal = Command::new("script")
         .args(["-qfec", &command, "/dev/null"])
-        // Stays open: at its end `script` would press Ctrl-D.
+        // Stays open, because `script` would press Ctrl-D at its end.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -217,7 +214,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     assert_eq!(stderr(&output), "");
 }
 
-/// Ruby under each of the allocators that Debian has to preload.
+/// Ruby under each allocator that Debian packages for preloading.
 #[test]
 fn a_ruby_with_another_allocator_is_accounted_for_to_the_byte() {
     for (name, files) in [
@@ -239,7 +236,7 @@ fn a_ruby_with_another_allocator_is_accounted_for_to_the_byte() {
         if name == "jemalloc" {
             assert!(process["bloat_bytes"].as_u64().is_some(), "{process}");
             assert!(!process["allocator"]["bins"].as_array().unwrap().is_empty(), "{process}");
-            // Who owns which block.
+            // The owners of the blocks.
             let owned = process["ruby"]["malloc_owned"].as_array().unwrap();
             let strings =
                 owned.iter().find(|owner| owner["type"] == "String").map(|owner| bytes(&owner["bytes"]));
@@ -250,8 +247,8 @@ fn a_ruby_with_another_allocator_is_accounted_for_to_the_byte() {
     }
 }
 
-/// Threads that allocate on and on change the heap all the while it is read. That is no damage, and every byte of the
-/// census is still held against what the kernel counted then.
+/// Continuously allocating threads change the heap while it is read. That is not damage, and every byte of
+/// the census is still compared with the kernel's figures of that moment.
 #[test]
 fn a_busy_ruby_is_not_called_damaged() {
     const BUSY: &str = "KEPT = Array.new(20_000) { |i| 'x' * (i % 700) }; $stdout.sync = true; \
@@ -268,7 +265,7 @@ fn a_busy_ruby_is_not_called_damaged() {
     }
 }
 
-/// Both the Ruby heap and malloc's: a target that is busy with them is consistent when it stands still.
+/// Covers both the Ruby heap and malloc's: a target that is busy with them is consistent while stopped.
 #[test]
 fn a_stopped_ruby_is_consistent_and_goes_on() {
     const BUSY: &str = "$stdout.sync = true; Thread.new { loop { Array.new(200) { |i| 'x' * (i * 9) } } }; \

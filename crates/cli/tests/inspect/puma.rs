@@ -1,32 +1,37 @@
-//! A real Puma: a master, its workers, and what they share.
+//! A real Puma: a master, its workers, and their shared memory.
 
 use crate::{bytes, document, stderr, stdout, unbloat};
 use std::time::{Duration, Instant};
 use unbloat_test_support::{Target, TargetDirectory, target_command};
 
-/// A Puma with two workers and its application loaded before they are forked.
-struct Puma {
-    master: Target,
-    workers: Vec<i32>,
+/// A Puma with two workers that preloads its application.
+pub(crate) struct Puma {
+    pub(crate) master: Target,
+    pub(crate) workers: Vec<i32>,
     _directory: TargetDirectory,
 }
 
 impl Puma {
     fn start() -> Self {
+        Self::of("DATA_ROWS = Array.new(50_000) { |i| \"row #{i}\" }", &[])
+    }
+
+    /// One with this application, in this environment.
+    pub(crate) fn of(application: &str, environment: &[(&str, &str)]) -> Self {
         let directory = TargetDirectory::new();
-        let rackup = directory.file(
-            "config.ru",
-            "DATA_ROWS = Array.new(50_000) { |i| \"row #{i}\" }\nrun ->(_) { [200, {}, ['ok']] }\n",
-        );
+        let rackup =
+            directory.file("config.ru", &format!("{application}\nrun ->(_) {{ [200, {{}}, ['ok']] }}\n"));
         let socket = directory.inside().join("puma.sock");
         let config = directory.file(
             "puma.rb",
             &format!("workers 2\nthreads 2, 2\npreload_app!\nbind 'unix://{}'\n", socket.display()),
         );
-        let mut master = Target::start(target_command("puma").arg("--config").arg(config).arg(rackup));
+        let mut command = target_command("puma");
+        let mut master =
+            Target::start(command.envs(environment.iter().copied()).arg("--config").arg(config).arg(rackup));
         let mut workers = vec![];
         while workers.len() < 2 {
-            // - Worker 0 (PID: 1234) booted in 0.01s, phase: 0; up to Puma 4 in small letters
+            // - Worker 0 (PID: 1234) booted in 0.01s, phase: 0; lower-case up to Puma 4
             let line = master.line().to_lowercase();
             let number = line.split_once("worker").and_then(|(_, rest)| rest.split_once("(pid: "));
             workers.extend(number.and_then(|(_, rest)| rest.split_once(')')?.0.parse::<i32>().ok()));
@@ -38,7 +43,8 @@ impl Puma {
 impl Drop for Puma {
     fn drop(&mut self) {
         self.master.kill();
-        // Workers end when their master has gone: nobody else has to end them, but the next test shall not meet them.
+        // Workers end when their master has gone, so nothing else has to end them, but the next test must not
+        // meet them.
         let patience = Instant::now() + Duration::from_secs(10);
         let running = |worker: &i32| {
             std::fs::read(format!("/proc/{worker}/cmdline")).is_ok_and(|line| line.starts_with(b"puma"))

@@ -1,4 +1,5 @@
-//! Shared by the tests of `unbloat record`: a directory with a recording in it, and processes that end with the test.
+//! Shared by the tests of `unbloat record`: a directory with a recording, and processes that end with the
+//! test.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use rusqlite::Connection;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const UNBLOAT: &str = env!("CARGO_BIN_EXE_unbloat");
 
-/// A directory with a recording in it.
+/// A directory with a recording.
 pub(crate) struct Scratch(pub(crate) tempfile::TempDir);
 
 impl Scratch {
@@ -26,7 +27,7 @@ impl Scratch {
         self.path("a.unbloat")
     }
 
-    /// A C program, or with other flags a library.
+    /// Compiles a C program, or with other flags a library.
     pub(crate) fn compile(&self, name: &str, source: &str, flags: &[&str]) -> PathBuf {
         let (text, program) = (self.path(&format!("{name}.c")), self.path(name));
         fs::write(&text, source).unwrap();
@@ -50,7 +51,7 @@ impl Scratch {
         self.db().query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// Whether a query finds anything yet, in a recording that may still be in the making.
+    /// Returns whether a query finds anything yet, in a recording that may still be in creation.
     pub(crate) fn has(&self, sql: &str) -> bool {
         self.file().exists()
             && self.db().prepare(sql).is_ok_and(|mut query| query.exists([]).unwrap_or(false))
@@ -63,7 +64,7 @@ impl Scratch {
     }
 }
 
-/// Ends a process that a test started, whatever happens.
+/// Ends a process started by a test, whatever happens.
 pub(crate) struct Guard(pub(crate) Child);
 
 impl Drop for Guard {
@@ -99,7 +100,7 @@ pub(crate) fn unbloat(arguments: &[&str]) -> Output {
     Command::new(UNBLOAT).args(arguments).output().unwrap()
 }
 
-/// With the kernel's process events where they may be had, and without.
+/// With the kernel's process events where available, and without.
 pub(crate) const BOTH_WAYS: [&[&str]; 2] = [&[], &["--look-around"]];
 
 pub(crate) fn monotonic_ns() -> i64 {

@@ -1,10 +1,10 @@
-//! The programs that a server starts: they run as without Unbloat, and what is Ruby stays lean.
+//! The programs that a server starts: they run as without Unbloat, and Rubies among them stay lean.
 
 use crate::home::*;
 use std::fs;
 use std::process::Command;
 
-/// A piece of Ruby that says who serves malloc, and its arguments.
+/// A piece of Ruby that prints the allocator behind malloc, and its arguments.
 const WHO: &str = "puts [Unbloat.status[:allocator][/\\w+/], *ARGV].join(' ')";
 
 /// Runs a piece of Ruby under `lean`, in a home in which `who.rb` is [`WHO`].
@@ -71,7 +71,8 @@ fn a_ruby_stays_lean_through_every_exec_on_the_way() {
     for way in ways {
         assert_eq!(lean(&format!("system({way:?})")), "jemalloc\n", "{way}");
     }
-    // The start of a script on standard input is read before anything can be done; it runs, with the system's allocator.
+    // The start of a script on standard input is read before anything can be done, so it runs with the
+    // system's allocator.
     assert_eq!(lean("system('ruby < who.rb'); system('cat who.rb | ruby - word')"), "glibc\nglibc word\n");
     assert_eq!(lean("exec 'ruby', 'who.rb', '', \"two\\nlines\", '-C'"), "jemalloc  two\nlines -C\n");
 }
@@ -87,7 +88,7 @@ fn a_gem_s_command_under_bundler_stays_lean() {
     assert_eq!(output, "jemalloc\njemalloc\n");
 }
 
-/// Ruby 3.3 and later have Bundler wrap `require` (bundled_gems.rb, `replace_require`).
+/// In Ruby 3.3 and later Bundler wraps `require` (bundled_gems.rb, `replace_require`).
 #[test]
 fn a_wrapper_around_require_does_not_hide_that_the_program_has_not_begun() {
     let output = lean(
@@ -98,14 +99,61 @@ fn a_wrapper_around_require_does_not_hide_that_the_program_has_not_begun() {
     assert_eq!(output, "jemalloc\n");
 }
 
-/// A Ruby that starts itself again is the same process under the same name, and nothing of its program has run before.
+/// A Ruby that is executed by a Ruby is recognized and starts once; behind a shell it starts itself again.
+#[test]
+fn a_ruby_that_a_ruby_starts_is_started_once() {
+    let once = ["'ruby', 'who.rb'", "RbConfig.ruby, 'who.rb'", "'ruby who.rb'", "'./direct'", "'./by_env'"];
+    let twice = ["'ruby who.rb; true'", "'sh -c \"exec ruby who.rb\"'", "'./other_name who.rb'"];
+    for (ways, starts) in [(&once[..], "x"), (&twice[..], "xx")] {
+        for way in ways {
+            let output = lean(&format!(
+                "File.write('count.rb', %q(File.write('starts', 'x', mode: 'a')))
+                 File.write('direct', \"#!#{{RbConfig.ruby}} -w\\n\" + File.read('who.rb')); File.chmod(0755, 'direct')
+                 File.write('by_env', \"#! /usr/bin/env  -S ruby -w\\n\" + File.read('who.rb')); File.chmod(0755, 'by_env')
+                 File.symlink(RbConfig.ruby, 'other_name')
+                 system({{ 'RUBYOPT' => \"-r./count.rb #{{ENV['RUBYOPT']}}\" }}, {way})
+                 puts File.read('starts')"
+            ));
+            assert_eq!(output, format!("jemalloc\n{starts}\n"), "{way}");
+        }
+    }
+}
+
+/// Another interposer of execve is called as before, and every error is the kernel's.
+#[test]
+fn another_library_that_watches_executions_sees_them_all() {
+    let home = Home::new();
+    let library = home.0.path().join("libwatch.so");
+    let source = library.with_extension("c");
+    let text = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <fcntl.h>\n#include <unistd.h>\n\
+                int execve(const char *p, char *const a[], char *const e[]) {\n\
+                  int f = open(\"watched\", O_WRONLY | O_CREAT | O_APPEND, 0600); write(f, \"x\", 1); close(f);\n\
+                  return ((int (*)(const char *, char *const *, char *const *))dlsym(RTLD_NEXT, \"execve\"))(p, a, e); }\n";
+    fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().unwrap().success(), "run scripts/deps test");
+    let code = "Dir.mkdir('directory'); File.mkfifo('fifo', 0777); File.write('plain', '')
+                errors = ['/nonexistent', './directory', './fifo', './plain'].map { |path|
+                  begin; spawn([path, path]); rescue SystemCallError => error; error.class; end }
+                before = File.size('watched')
+                system('true'); system('ruby', '-e', '0')
+                puts errors.inspect, File.size('watched') - before";
+    let mut command = home.unbloat(&["run", "--quiet", "--", "ruby", "-e", code]);
+    let output = command.current_dir(home.0.path()).env("LD_PRELOAD", &library).output().unwrap();
+    let expected = "[Errno::ENOENT, Errno::EACCES, Errno::EACCES, Errno::EACCES]\n2\n";
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+}
+
+/// A Ruby that re-executes itself is the same process with the same name, and nothing of its program has run
+/// before.
 #[test]
 fn a_second_start_does_not_show() {
     let output = lean(
         "File.write('once', \"#!#{RbConfig.ruby}\\nFile.write('runs', 'x', mode: 'a')\\n\" \\
            'puts File.read(\"/proc/self/comm\"), $0, Process.pid, ENV.keys.grep(/RESTARTED|LD_PRELOAD/).inspect')
          File.chmod(0755, 'once')
-         pid = spawn('./once'); Process.wait(pid)
+         pid = spawn('sh', '-c', 'exec ./once'); Process.wait(pid)
          puts pid, File.read('runs')",
     );
     let lines: Vec<&str> = output.lines().collect();

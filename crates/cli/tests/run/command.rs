@@ -1,4 +1,4 @@
-//! The command that takes the place of `unbloat run`: its environment and its libraries.
+//! The command that replaces `unbloat run`: its environment and its libraries.
 
 use crate::home::*;
 use std::fs;
@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
+use unbloat_test_support::assert_follows;
 
 #[test]
 fn the_command_takes_our_place() {
@@ -29,7 +30,7 @@ fn what_cannot_be_run_is_said_as_a_shell_says_it() {
     let plain = home.unbloat(&["run", "--", file.to_str().unwrap()]).output().unwrap();
     assert_eq!(plain.status.code(), Some(126));
     assert!(stderr(&plain).contains("Permission denied"), "{}", stderr(&plain));
-    // Without a format that the kernel knows, it is a shell script.
+    // A file in a format unknown to the kernel is a shell script.
     fs::write(&file, "echo $1").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     let script = home.unbloat(&["run", "--", file.to_str().unwrap(), "word"]).output().unwrap();
@@ -151,6 +152,21 @@ fn the_environment_can_be_printed_and_does_the_same() {
 }
 
 #[test]
+fn the_changes_to_an_environment_are_a_document() {
+    let home = Home::new();
+    let mut command =
+        home.unbloat(&["env", "--json", "--policy", "arenas=1,trim=major", "--libraries", "/opt/u"]);
+    let output = command.env("GLIBC_TUNABLES", "glibc.malloc.arena_max=4").output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_follows(&document, "env.schema.json");
+    assert_eq!(document["set"]["RUBYOPT"], "-r/opt/u/libunbloat.so");
+    assert_eq!(document["policy"], "arenas=1,trim=major");
+    assert!(document["notes"][0].as_str().unwrap().contains("arena_max"), "{document:#}");
+    let unknown = home.unbloat(&["env", "--json", "--policy", "thin"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
+}
+
+#[test]
 fn installed_libraries_are_used_without_a_cache() {
     let home = Home::new();
     let directory = home.0.path().join("lib");
@@ -192,7 +208,7 @@ fn an_allocator_that_is_not_there_is_named() {
         Home::new().unbloat(&["run", "--policy", "allocator=system:/no/such.so", "--", "true"]).output();
     let output = output.unwrap();
     assert!(
-        output.status.success() && stderr(&output).contains("unbloat: /no/such.so is not there"),
+        output.status.success() && stderr(&output).contains("unbloat: /no/such.so does not exist"),
         "{output:?}"
     );
 }

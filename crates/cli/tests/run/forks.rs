@@ -119,3 +119,33 @@ fn every_way_of_starting_a_process_works() {
     );
     assert_eq!(stdout(&output), "true\nback\n3\na child\n0\nnil\n", "{}", stderr(&output));
 }
+
+/// The blocks in the caches of the parent's threads stay allocated in the child forever. So the runtime's thread has no cache, and
+/// the thread that forks empties its own first.
+#[test]
+fn a_fork_under_lean_leaves_no_caches_behind() {
+    let output = Home::new().ruby(
+        "lean",
+        &format!(
+            "GC.start; wait_until {{ Dir['/proc/self/task/*/comm'].any? {{ |file| File.read(file) == \"unbloat\\n\" }} }}
+             Array.new(2_000) {{ |i| 'x' * (i % 900) }}; GC.start
+             reader, writer = IO.pipe
+             child = fork {{ writer.puts 'here'; sleep }}
+             reader.gets
+             puts child
+             system('{}', 'inspect', '--json', child.to_s)
+             Process.kill(:KILL, child)",
+            env!("CARGO_BIN_EXE_unbloat")
+        ),
+    );
+    let (child, document) = stdout(&output).split_once('\n').unwrap();
+    let document: serde_json::Value = serde_json::from_str(document).unwrap();
+    let process = &document["processes"][0];
+    assert_eq!(process["pid"].to_string(), child);
+    assert!(!process["notes"].to_string().contains("caches-forgotten"), "{process}");
+    let arenas = process["allocator"]["arenas"].as_array().unwrap();
+    let threads = arenas.iter().flat_map(|arena| arena["threads"].as_array().unwrap());
+    let cached: u64 = threads.map(|thread| thread["cached_bytes"].as_u64().unwrap()).sum();
+    // 270 KB otherwise; the child has allocated a little by now.
+    assert!(cached < 64 << 10, "{cached} bytes in caches: {arenas:#?}");
+}

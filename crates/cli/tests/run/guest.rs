@@ -1,4 +1,4 @@
-//! The runtime as a guest: it is never the reason for which a server ends.
+//! The runtime as a guest: it never causes a server to end.
 
 use crate::home::*;
 use std::fs;
@@ -35,7 +35,7 @@ fn a_status_page_that_is_truncated_or_removed_harms_nobody() {
     assert_eq!((stdout(&output), output.status.success()), (expected, true), "{}", stderr(&output));
 }
 
-/// Another file under the page's name is not written to.
+/// Another file with the page's name is not written to.
 #[test]
 fn a_file_in_the_place_of_the_page_is_left_alone() {
     let output = Home::new().ruby(

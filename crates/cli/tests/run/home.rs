@@ -1,4 +1,4 @@
-//! A home of its own for each test, and the processes that it starts.
+//! A private home for each test, and the processes it starts.
 
 use std::fs;
 use std::io::BufReader;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A home of its own for a test: cache and status pages lie in it and go with it.
+/// A private home for a test: cache and status pages lie in it and are removed with it.
 pub(crate) struct Home(pub(crate) tempfile::TempDir);
 
 impl Home {
@@ -26,7 +26,7 @@ impl Home {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The unbloat binary in this home, with none of the tester's own settings.
+    /// Returns the unbloat binary in this home, without any of the tester's own settings.
     pub(crate) fn unbloat(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
         command.args(arguments);
@@ -59,7 +59,7 @@ impl Home {
     }
 }
 
-/// Ruby that the scripts share: waiting for something, and resident bytes.
+/// Adds Ruby helpers: waiting for a condition, and resident bytes.
 pub(crate) fn with_helpers(code: &str) -> String {
     let helpers = "
         $stdout.sync = true

@@ -1,8 +1,10 @@
-//! `unbloat run`, `env`, `install` and `status` on real processes.
+//! `unbloat run`, `env`, `install`, `status` and `doctor` on real processes.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod children;
 mod command;
+mod doctor;
+mod entries;
 mod forks;
 mod guest;
 mod home;

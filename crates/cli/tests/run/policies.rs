@@ -87,7 +87,7 @@ fn a_delay_of_the_users_own_is_left_alone() {
     assert_eq!(stdout(&output), "nil\n", "{}", stderr(&output));
 }
 
-/// glibc's trim holds the arena's lock: one that is foreseen to take long is not for a busy process.
+/// glibc's trim holds the arena's lock, so a busy process gets none that is predicted to be long.
 #[test]
 fn a_long_trim_waits_until_the_process_is_idle() {
     let code = with_helpers(
@@ -118,7 +118,7 @@ fn a_preloaded_jemalloc_serves_and_answers_malloc_trim() {
     assert_eq!(stdout(&output), "jemalloc 5.3.1\n1\n", "{}", stderr(&output));
 }
 
-/// What a jemalloc says of its own options.
+/// Prints a jemalloc's own options.
 const OPTIONS: &str = "
     require 'fiddle'
     POINTER = Fiddle::TYPE_VOIDP
@@ -212,7 +212,7 @@ fn the_heap_is_prepared_before_a_fork_when_asked() {
 
 #[test]
 fn a_collector_that_says_nothing_is_not_waited_for() {
-    // As under a collector that sends no events: nothing is heard, and what is asked for works.
+    // As under a collector that sends no events: nothing is observed, but requested trims work.
     let output = Home::new().ruby(
         "trim=every",
         "GC.disable

@@ -1,4 +1,5 @@
-//! Servers as they fork in the field: Unicorn, workers that are replaced, workers that become the parent of others.
+//! Servers that fork like those in the field: Unicorn, workers that are replaced, workers that become parents
+//! of others.
 
 use crate::home::{Guard, Home, stderr, stdout};
 use std::fs;
@@ -8,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Asks a server on a Unix socket until it answers, and returns the words of the body.
-fn ask(socket: &Path) -> Vec<String> {
+/// Queries a server on a Unix socket until it answers, and returns the words of the body.
+pub(crate) fn ask(socket: &Path) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let mut answer = String::new();
@@ -102,7 +103,7 @@ fn a_swarm_of_workers_with_threads_is_kept_up() {
 
 #[test]
 fn a_worker_becomes_the_parent_of_the_next_generation() {
-    // As Pitchfork does: a warm worker forks a process in between, which forks the new worker and ends.
+    // Like Pitchfork: a warm worker forks an intermediate process, which forks the new worker and ends.
     let output = Home::new().ruby(
         "trim=every",
         "reader, writer = IO.pipe

@@ -4,28 +4,17 @@ use crate::home::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use unbloat_test_support::assert_follows;
 
 const WAITING: &str = "GC.start; wait_until { Unbloat.status[:trims] > 0 }; puts 'ready'; sleep";
 
-/// The JSON of `unbloat status` for a process, valid by its schema.
+/// Returns the JSON of `unbloat status` for a process, validated by its schema.
 fn status_of(home: &Home, pid: u32) -> serde_json::Value {
     let output = home.unbloat(&["status", "--json", &pid.to_string()]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    follows_its_schema(&document);
+    assert_follows(&document, "status.schema.json");
     document["processes"][0].clone()
-}
-
-fn follows_its_schema(document: &serde_json::Value) {
-    let schema =
-        fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/status.schema.json")).unwrap();
-    let schema: serde_json::Value = serde_json::from_slice(&schema).unwrap();
-    let errors: Vec<String> = jsonschema::validator_for(&schema)
-        .unwrap()
-        .iter_errors(document)
-        .map(|error| error.to_string())
-        .collect();
-    assert!(errors.is_empty(), "{errors:?}");
 }
 
 #[test]
@@ -45,7 +34,7 @@ fn status_shows_a_running_process_and_proves_it_by_its_mappings() {
     assert!(stdout(&text).contains(&guard.0.id().to_string()), "{}", stdout(&text));
 }
 
-/// A logout removes what its user had in the directories of pages, and a chroot's paths are none here.
+/// A logout removes its user's files in the directories of pages, and a chroot's paths do not exist here.
 #[test]
 fn a_page_whose_file_is_gone_is_read_where_it_is_mapped() {
     let home = Home::new();
@@ -60,7 +49,8 @@ fn a_page_whose_file_is_gone_is_read_where_it_is_mapped() {
     assert!(status["trims"].as_u64().unwrap() >= 1, "{status}");
 }
 
-/// Threads have stranded memory in arenas of their own: elsewhere the advice would be `unbloat run`.
+/// Threads have stranded memory in arenas of their own, for which the advice would otherwise be `unbloat
+/// run`.
 #[test]
 fn inspect_tells_what_the_runtime_did_and_does_not_advise_to_use_it() {
     let home = Home::new();
@@ -118,7 +108,7 @@ fn a_policy_without_a_runtime_is_proved_all_the_same() {
     for (policy, tunables, proof, problem) in [
         ("allocator=jemalloc", "", "libunbloat-jemalloc.so", None),
         ("arenas=2", "", "libc", None),
-        // glibc lets the tunable win; what was asked for is then not live.
+        // glibc gives the tunable precedence, so the requested limit is not live.
         (
             "arenas=2",
             "glibc.malloc.arena_max=5",
@@ -134,7 +124,7 @@ fn a_policy_without_a_runtime_is_proved_all_the_same() {
         let output = home.unbloat(&["status", "--json", &guard.0.id().to_string()]).output().unwrap();
         assert!(output.status.success(), "{policy}: {}", stderr(&output));
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        follows_its_schema(&document);
+        assert_follows(&document, "status.schema.json");
         let process = &document["without_runtime"];
         assert_eq!(process["policy"], policy);
         assert!(process["allocator"].as_str().unwrap().contains(proof), "{process}");
@@ -242,8 +232,8 @@ fn without_a_directory_for_the_page_everything_else_works() {
     command.arg(with_helpers(
         "GC.start; wait_until { Unbloat.status[:trims] > 0 }; puts Unbloat.status[:gc_count] > 0",
     ));
-    // A path too long to be used, and no other way to keep it from /dev/shm than to be nobody there: what counts is
-    // that the long path is passed over without harm.
+    // A path too long to be used. /dev/shm would only be unavailable to a nonexistent user, so this tests
+    // only that the long path is skipped without harm.
     let output = command.env("XDG_RUNTIME_DIR", format!("/{}", "x".repeat(400))).output().unwrap();
     assert_eq!(stdout(&output), "true\n", "{}", stderr(&output));
 }

@@ -1,4 +1,4 @@
-//! Programs that are no ordinary Ruby, and places that cannot be written to.
+//! Programs that are not an ordinary Ruby, and places that cannot be written to.
 
 use crate::home::*;
 use std::fs;
@@ -24,7 +24,7 @@ fn the_library_is_harmless_in_a_process_that_is_no_ruby() {
     }
 }
 
-/// Says hello and becomes the program that its arguments name.
+/// Prints a greeting and becomes the program named by its arguments.
 const HELLO: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -71,7 +71,7 @@ fn a_musl_program_is_named_and_nothing_is_loaded_below_it() {
     assert!(stderr(&output).contains("hello runs on musl"), "{}", stderr(&output));
 }
 
-/// A program that says which allocator serves it, and whether a library of ours is mapped.
+/// A program that prints the allocator that serves it, and whether one of our libraries is mapped.
 const WHO_SERVES: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ int main(void) {
 }
 "#;
 
-/// Builds [`WHO_SERVES`], with further arguments for the compiler.
+/// Builds [`WHO_SERVES`], with additional compiler arguments.
 fn who_serves(home: &Home, arguments: &[&str]) -> PathBuf {
     let program = home.0.path().join("who");
     compile("gcc", &program, WHO_SERVES, arguments);
@@ -138,7 +138,7 @@ fn a_program_with_a_jemalloc_of_its_own_is_named_and_served_by_ours() {
     assert!(stderr(&output).contains("jemalloc of its own"), "{}", stderr(&output));
 }
 
-/// What `ruby` itself consists of: a `main` above libruby (main.c of CRuby).
+/// The structure of `ruby` itself: a `main` on top of libruby (main.c of CRuby).
 const RUBY: &str = r#"
 extern void ruby_sysinit(int *, char ***);
 extern void ruby_init_stack(void *);
@@ -189,7 +189,7 @@ fn the_runtime_works_above_an_allocator_that_the_user_preloads() {
     assert!(stderr(&output).contains("libtcmalloc_minimal.so.4"), "{}", stderr(&output));
 }
 
-/// Root's umask is that of a hardened machine, and its home is closed to others as everywhere.
+/// Root's umask is that of a hardened machine, and its home is closed to others as usual.
 #[test]
 fn what_root_starts_may_give_up_root_and_start_another_ruby() {
     if !is_root() {
@@ -231,7 +231,7 @@ fn a_cache_that_is_full_or_cannot_be_used_names_the_alternatives() {
             .arg(env!("CARGO_BIN_EXE_unbloat"))
             .output()
             .unwrap();
-        // The small library still fits; of the large one nothing half-written stays behind.
+        // The small library still fits; no partial copy of the large one is left behind.
         assert_eq!(stdout(&output), "1\n", "{}", stderr(&output));
         let said = stderr(&output);
         assert!(said.contains(cause) && said.contains("unbloat install DIR"), "{said}");

@@ -1,5 +1,5 @@
-//! `unbloat trim` on real processes: what it returns, that they notice nothing, that a kill does no harm, and what it
-//! refuses.
+//! `unbloat trim` on real processes: the returned memory, unnoticeable to them, harmless when killed, and the
+//! refusals.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -8,7 +8,7 @@ mod soak;
 
 use serde_json::Value;
 use std::process::{Command, Output};
-use unbloat_test_support::{Compiler, Program, Target, c_program, ruby, system_library};
+use unbloat_test_support::{Compiler, Program, Target, assert_follows, c_program, ruby, system_library};
 
 fn unbloat(pid: i32, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unbloat"));
@@ -16,8 +16,8 @@ fn unbloat(pid: i32, options: &[&str]) -> Command {
     command
 }
 
-/// Runs a trim; again, as it asks, where the target was still becoming the program that the test means (in another root, by
-/// way of `chroot`).
+/// Runs a trim, repeating it if requested by the message: the target was still becoming the intended program
+/// (in another root, through `chroot`).
 fn trimmed(pid: i32, options: &[&str]) -> Output {
     let looks = (0..20).map(|_| unbloat(pid, options).output().unwrap());
     let mut looks = looks.skip_while(|output| {
@@ -26,13 +26,12 @@ fn trimmed(pid: i32, options: &[&str]) -> Output {
     looks.next().expect("it becomes another program over and over")
 }
 
-/// Runs a trim, checks the document against its schema, and gives the one process of it.
+/// Runs a trim, validates the document by its schema, and returns its only process.
 fn trim(pid: i32, options: &[&str]) -> (Output, Value) {
     let output = trimmed(pid, options);
     let document: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
-    let schema = include_str!("../../../../docs/reference/trim.schema.json");
-    jsonschema::validate(&serde_json::from_str(schema).unwrap(), &document).unwrap();
+    assert_follows(&document, "trim.schema.json");
     let process = document["processes"][0].clone();
     assert_eq!(process["pid"], pid);
     (output, process)
@@ -54,7 +53,7 @@ fn assert_prediction_within_one_percent(process: &Value) {
 #[test]
 fn a_single_threaded_program_gives_back_and_notices_nothing() {
     let program = Program::build(Compiler::System, c_program("waits"), &[]);
-    // Its wait lasts 1.5 s, which may be over on a very busy machine before unbloat has looked at it.
+    // Its wait lasts 1.5 s, which may be over on a very busy machine before unbloat has examined it.
     for _ in 0..10 {
         let mut target = Target::start_ready(program.command().args(["read", "heap"]));
         if let Some(process) = trimmed_in_time(target.pid()) {
@@ -67,7 +66,7 @@ fn a_single_threaded_program_gives_back_and_notices_nothing() {
     panic!("its wait was over each time");
 }
 
-/// What became of a process that may end before it is looked at.
+/// Trims a process that may end before it is examined.
 fn trimmed_in_time(pid: i32) -> Option<Value> {
     let output = unbloat(pid, &[]).output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -135,7 +134,7 @@ fn other_allocators_are_asked_in_their_own_way() {
         (&["libtcmalloc_minimal.so.4"], "tcmalloc"),
     ] {
         let Some(library) = libraries.iter().find_map(|library| system_library(library)) else {
-            // Not every Debian has it; scripts/deps installs what there is.
+            // Not every Debian has it; scripts/deps installs it where available.
             assert_eq!(name, "mimalloc", "run scripts/deps test");
             continue;
         };
@@ -152,18 +151,20 @@ fn other_allocators_are_asked_in_their_own_way() {
             let (predicted, returned) =
                 (process["predicted_bytes"].as_u64().unwrap(), process["returned_bytes"].as_u64().unwrap());
             assert!(returned > 4 << 20, "{process}");
-            // The purge's own code becomes resident, 64 KiB around each page that is touched first.
+            // The purge's own code becomes resident, 64 KiB around each page at its first use.
             assert!(predicted.abs_diff(returned) <= (returned / 100).max(512 << 10), "{process}");
             assert!(process["reason"].is_null(), "{process}");
         } else {
             assert!(process["predicted_bytes"].is_null());
-            assert!(process["reason"].as_str().unwrap().contains("threads"), "{process}");
+            let left = if name == "mimalloc" { "the heaps of other threads" } else { "thread caches" };
+            assert!(process["reason"].as_str().unwrap().contains(left), "{process}");
         }
         assert_eq!(target.ask("live"), live);
     }
 }
 
-/// Threads of Ruby keep what ran at their start in the frames below their VM stacks, jemalloc's code among it.
+/// Ruby's threads retain leftovers of the calls at their start, including jemalloc's code, in the frames
+/// below their VM stacks.
 #[test]
 fn a_ruby_with_threads_gives_back_under_a_preloaded_jemalloc() {
     let Some(library) = system_library("libjemalloc.so.2") else { panic!("run scripts/deps test") };

@@ -1,4 +1,4 @@
-//! Processes that a trim leaves alone, and the reason it gives. Nothing is done to any of them.
+//! Processes that a trim leaves alone, with the reasons. Nothing is done to any of them.
 
 use super::{assert_outcome, trim, unbloat};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use unbloat_test_support::{Compiler, Program, Target};
 
-/// A heap with something to trim, and then what the argument says.
+/// A heap with something to trim, followed by the behavior named in the argument.
 const THEN: &str = r#"
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -20,7 +20,7 @@ const THEN: &str = r#"
 #include <sys/prctl.h>
 #include <unistd.h>
 static void ready(void) {
-    if (write(1, "ready\n", 6) != 6) abort(); // all that strict seccomp allows
+    if (write(1, "ready\n", 6) != 6) abort(); // the only calls that strict seccomp allows
 }
 static void on_signal(int s) {
     (void)s;
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// The program above, when it has become what `then` says.
+/// Starts the program above and waits until it behaves as `then` says.
 fn start(program: &Program, then: &str) -> Target {
     Target::start_ready(program.command().arg(then))
 }
@@ -76,7 +76,8 @@ fn then() -> Program {
     Program::build(Compiler::System, THEN, &[])
 }
 
-/// Trims until the outcome has this reason: on a busy machine the program may not wait yet, and another reason comes first.
+/// Trims until the outcome has this reason, because on a busy machine the program may not be waiting yet, and
+/// another reason comes first.
 fn trim_until(pid: i32, options: &[&str], outcome: &str, why: &str) -> Output {
     let mut last = Value::Null;
     for _ in 0..20 {
@@ -107,7 +108,7 @@ fn a_thread_that_never_waits_is_waited_for_until_the_timeout() {
 
 #[test]
 fn a_signal_handler_that_waits_is_not_borrowed() {
-    assert_refused(start(&then(), "handler").pid(), &[], "inside of a signal handler");
+    assert_refused(start(&then(), "handler").pid(), &[], "inside a signal handler");
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn unbloat_refuses_itself() {
 
 #[test]
 fn init_of_the_host_is_refused() {
-    // The inode of the first PID namespace, include/linux/proc_ns.h.
+    // The inode of the initial PID namespace, include/linux/proc_ns.h.
     if std::fs::read_link("/proc/self/ns/pid").unwrap() != Path::new("pid:[4026531836]") {
         return eprintln!("left out: not in the host's PID namespace");
     }
@@ -184,7 +185,7 @@ fn init_of_a_container_is_a_process_like_any_other() {
     let program = then();
     let directory = tempfile::tempdir().unwrap();
     let answer = directory.path().join("answer");
-    // Unbloat from inside; the shell becomes the program, as PID 1.
+    // Unbloat inside the namespace; the shell becomes the program, as PID 1.
     let script = r#"(until [ -e "$1.go" ]; do sleep 0.05; done; "$0" trim --json --no-children 1 > "$1.new"; mv "$1.new" "$1") & exec "$2" wait"#;
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
@@ -233,7 +234,7 @@ impl Freezer {
 impl Drop for Freezer {
     fn drop(&mut self) {
         let _ = std::fs::write(self.group.join(self.thaw.0), self.thaw.1);
-        // The process moves out; a group can only be removed when it is empty.
+        // The process moves out, since a group can only be removed when it is empty.
         for pid in std::fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default().lines() {
             let _ = std::fs::write(self.group.with_file_name("cgroup.procs"), pid);
         }

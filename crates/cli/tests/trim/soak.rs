@@ -1,4 +1,4 @@
-//! Trims again and again, Unbloat killed in half of them: a few in `make test`, 1,000 in `make soak`.
+//! Repeated trims, with Unbloat killed in half of them: a few in `make test`, 1,000 in `make soak`.
 
 use super::unbloat;
 use serde_json::Value;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
-/// Trims in a soak: few in `make test`, 1,000 in `make soak`.
+/// Returns the number of trims in a soak: a few in `make test`, 1,000 in `make soak`.
 fn trims() -> u32 {
     std::env::var("UNBLOAT_SOAK").map_or(30, |n| n.parse().unwrap())
 }
 
-/// What became of the trims of a soak.
+/// The outcomes of a soak's trims.
 #[derive(Debug, Default)]
 struct Tally {
     killed: u32,
@@ -24,7 +24,8 @@ struct Tally {
     refused: u32,
 }
 
-/// Trims again and again. Every second Unbloat is killed after a random part of the time that the last whole one took.
+/// Trims repeatedly. Every second time, Unbloat is killed after a random part of the duration of the last
+/// complete trim.
 fn soak(pid: i32) -> Tally {
     let mut whole = Duration::from_millis(100);
     let mut tally = Tally::default();
@@ -66,7 +67,7 @@ fn a_program_that_is_in_malloc_all_the_time() {
     let tally = soak(target.pid());
     assert!(tally.killed > 0 && tally.trimmed > 0, "{tally:?}");
     target.ask("");
-    // Every thread still makes its rounds.
+    // Every thread still makes progress.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         std::thread::sleep(Duration::from_millis(500));
@@ -131,7 +132,7 @@ fn a_loaded_puma() {
     });
 }
 
-/// One request over a connection that stays open; the body of the answer.
+/// Sends one request over a persistent connection and returns the body of the response.
 fn get(connection: &mut BufReader<TcpStream>, n: u64) -> String {
     write!(connection.get_mut(), "GET /?{n} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut length = 0;

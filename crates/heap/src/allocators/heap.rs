@@ -1,4 +1,4 @@
-//! The interface of every allocator's walker: what it is given and what it yields.
+//! The interface of every allocator's walker: its input and its result.
 
 use super::observer::Observer;
 use crate::model::{AllocatorKind, Arena, Bin, Category, Note, Settings};
@@ -6,72 +6,72 @@ use std::ops::Range;
 use std::time::Duration;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
-/// Input of a walker.
+/// The input of a walker.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
-    /// The process.
+    /// The process to read.
     pub pid: Pid,
     /// Its memory.
     pub memory: &'a dyn Memory,
     /// Its mappings.
     pub maps: &'a Maps,
-    /// Sorted, disjoint ranges that somebody else accounts for: Ruby's heap pages.
+    /// Sorted, disjoint ranges accounted for elsewhere: Ruby's heap pages.
     pub claims: &'a [Range<u64>],
     /// Stop the process while its heap is read.
     pub stop: bool,
 }
 
-/// A check to be made once everything else has been read, because it may take time.
+/// A check to run once everything else has been read, because it may take time.
 pub type Recheck = Box<dyn FnOnce(&dyn Memory, &Maps) -> Result<Vec<Note>>>;
 
-/// Result of a walk.
+/// The result of a walk.
 #[derive(Default)]
 pub struct Walked {
-    /// The heap was read: what it does not hold is 0 and not unknown.
+    /// The whole heap was read, so a category without bytes is 0 rather than unknown.
     pub whole: bool,
-    /// Resident bytes.
+    /// Resident bytes by category.
     pub bytes: Vec<(Category, u64)>,
     /// All memory that the walk accounts for.
     pub ranges: Vec<Range<u64>>,
-    /// Stacks of threads, as far as the walk came across them.
+    /// Thread stacks that the walk found on its way.
     pub stacks: Vec<Range<u64>>,
-    /// One entry an arena.
+    /// One entry per arena.
     pub arenas: Vec<Arena>,
-    /// One entry a size class whose slabs strand memory.
+    /// One entry per size class whose slabs strand memory.
     pub bins: Vec<Bin>,
     /// The settings in force.
     pub settings: Option<Settings>,
-    /// Gaps of the result, as notes.
+    /// Notes on everything missing from the result.
     pub notes: Vec<Note>,
-    /// How long the process was stopped.
+    /// Time for which the process was stopped.
     pub stopped: Duration,
-    /// A check to be made at the end of the look.
+    /// A check to run at the end of the inspection.
     pub recheck: Option<Recheck>,
 }
 
-/// What a release call would return now.
+/// The predicted effect of a release call made now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prediction {
-    /// Resident bytes.
+    /// Resident bytes that it would return.
     pub bytes: u64,
-    /// Why the figure is only about right.
+    /// The reason why `bytes` is only an estimate, if it is one.
     pub rough: Option<String>,
-    /// Damage for which the allocator would end the program.
+    /// Heap damage that would make the allocator abort the program.
     pub damage: Option<String>,
 }
 
 /// The heap of one allocator in one process.
 pub trait Heap {
-    /// Whose it is.
+    /// The allocator that owns the heap.
     fn kind(&self) -> AllocatorKind;
 
-    /// Walks it once, and tells the observer of each block and byte.
+    /// Walks the heap once and reports each block and byte to the observer.
     ///
     /// # Errors
     /// The process is gone or may not be read.
     fn walk(&self, look: &Look<'_>, observer: &mut dyn Observer) -> Result<Walked>;
 
-    /// Predicts what its release call would return.
+    /// Predicts how much the allocator's release call would return.
     ///
     /// # Errors
     /// The process is gone or may not be read.

@@ -1,9 +1,10 @@
-//! Finds the live allocator, proved from the mapped files and not from the environment.
+//! Finds the allocator that serves `malloc`, from the mapped files rather than the environment.
 //!
-//! The dynamic linker binds `malloc` to the first library in its search order that defines it. That order is the list
-//! of `struct link_map` that `_r_debug` leads to (`link.h`; kept for debuggers): the program, what was preloaded, then
-//! what they need, breadth first. So the first file of the list whose dynamic symbols define `malloc` is the allocator,
-//! however it came there: `LD_PRELOAD`, `/etc/ld.so.preload`, linked, `patchelf`, or inside of the program itself.
+//! The dynamic linker binds `malloc` to the first library in its search order that defines it. That order is
+//! the list of `struct link_map` that `_r_debug` points to (`link.h`; kept for debuggers): the program, the
+//! preloaded libraries, then their dependencies, breadth first. The first file in the list whose dynamic
+//! symbols define `malloc` is therefore the allocator, however it got there: `LD_PRELOAD`,
+//! `/etc/ld.so.preload`, linking, `patchelf`, or static linking into the program.
 
 use super::Descriptor;
 use super::glibc::{Glibc, LocateError};
@@ -18,22 +19,22 @@ use unbloat_process::environment::environment;
 use unbloat_process::{Error, Image, Mapping, Maps, Memory, Pid};
 use unbloat_untrusted::Untrusted;
 
-/// More libraries than this are not believed.
+/// Upper bound on the number of libraries; a longer list counts as corrupt.
 const MAX_LIBRARIES: usize = 10_000;
 
-/// The allocator of a process, and glibc's malloc if it is there (in use or not).
+/// The allocator of a process, and glibc's malloc if present (in use or not).
 #[derive(Debug)]
 pub struct LiveAllocator {
-    /// What is live; its arenas are still to be filled in.
+    /// The live allocator, with its arenas still to be filled in.
     pub allocator: Allocator,
     /// glibc's malloc.
     pub glibc: Option<Glibc>,
-    /// Gaps of the result, as notes.
+    /// Notes on everything missing from the result.
     pub notes: Vec<Note>,
 }
 
 impl LiveAllocator {
-    /// Finds out which allocator serves the program's `malloc`.
+    /// Determines which allocator serves the program's `malloc`.
     #[must_use]
     pub fn of(pid: Pid, maps: &Maps, memory: &dyn Memory) -> Self {
         let mut notes = Vec::new();
@@ -44,25 +45,23 @@ impl LiveAllocator {
                 notes.push(Note::new(
                     NoteCode::GlibcUnreadable,
                     format!(
-                        "glibc's malloc cannot be read: {error}. What it holds is counted as other anonymous memory; Ruby's \
-                         heap, stacks, libraries and files are told all the same."
+                        "glibc's malloc cannot be read: {error}. Its memory is counted as other anonymous \
+                         memory; Ruby's heap, stacks, libraries and files are still reported."
                     ),
                 ));
                 None
             }
         };
         let allocator = live(pid, maps, memory, glibc.as_ref()).unwrap_or_else(|reason| {
-            notes.push(Note::new(
-                NoteCode::AllocatorUnknown,
-                format!("The allocator is not known: {reason}."),
-            ));
+            notes.push(Note::new(NoteCode::AllocatorUnknown, format!("The allocator is unknown: {reason}.")));
             bare(AllocatorKind::Unknown, None, reason)
         });
-        let allocator = Allocator { asked: asked(pid), ..allocator };
+        let allocator = Allocator { asked: requested_jemalloc(pid), ..allocator };
         LiveAllocator { allocator, glibc, notes }
     }
 
-    /// The heaps that a process has, live or used by a library under names of its own, as far as they can be walked.
+    /// Returns the walkable heaps of a process: the live allocator's, and those that a library uses under
+    /// names of its own.
     ///
     /// # Errors
     /// The process is gone.
@@ -75,8 +74,9 @@ impl LiveAllocator {
     }
 }
 
-/// What a process's environment asks of jemalloc. A server that has written a title over it shows nothing.
-fn asked(pid: Pid) -> JemallocRequest {
+/// Reads from the environment whether a process was started to use jemalloc. A server that wrote its title
+/// over the environment yields nothing.
+fn requested_jemalloc(pid: Pid) -> JemallocRequest {
     let variables = environment(pid).unwrap_or_default();
     let says = |name: &str, text: &str| variables.get(name).is_some_and(|value| value.contains(text));
     JemallocRequest {
@@ -158,13 +158,15 @@ fn bare(kind: AllocatorKind, version: Option<String>, evidence: String) -> Alloc
     }
 }
 
-/// The first mapping of each file in the dynamic linker's search order; empty if its list cannot be followed.
+/// Returns the first mapping of each file in the dynamic linker's search order, or nothing if its list cannot
+/// be followed.
 fn search_order<'a>(pid: Pid, maps: &'a Maps, memory: &dyn Memory) -> Vec<&'a Mapping> {
     link_maps(pid, maps, memory).map_or_else(Vec::new, |first| files_of(first, maps, memory))
 }
 
-/// The first mapping of each file that a list of `struct link_map` names. The list lies in the target's memory and may be
-/// anything: it ends at the first entry that was seen before, and after [`MAX_LIBRARIES`] in any case.
+/// Returns the first mapping of each file that a list of `struct link_map` names. The list comes from the
+/// target's memory and may be corrupt, so iteration stops at the first repeated entry, and after
+/// [`MAX_LIBRARIES`] in any case.
 fn files_of<'a>(first: u64, maps: &'a Maps, memory: &dyn Memory) -> Vec<&'a Mapping> {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
     let mut at = first;
@@ -200,7 +202,7 @@ mod tests {
     use std::cell::Cell;
     use unbloat_process::{Residency, SyntheticMemory};
 
-    /// Memory that ends the test when it is read more often than any sound list needs.
+    /// Memory that fails the test when it is read more often than any valid list requires.
     struct Counted(SyntheticMemory, Cell<usize>);
 
     impl Memory for Counted {
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Two entries that lead to each other. One names a file, or neither does.
+    /// Two entries that point to each other, either one of which names a file or neither.
     fn circle(dynamic: u64) -> Counted {
         let mut memory = SyntheticMemory::default();
         for (entry, next) in [(0x1000, 0x2000), (0x2000, 0x1000)] {

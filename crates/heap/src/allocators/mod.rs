@@ -12,8 +12,8 @@
 //! | [`tcmalloc`] | tcmalloc |
 //! | [`musl`] | musl's malloc |
 //!
-//! A folder says how its allocator is recognized, tells its version, walks its heap where that is known, and names the
-//! call that gives memory back. [`Descriptor`] is what all of them say; [`DESCRIPTORS`] lists them.
+//! A folder says how its allocator is recognized, tells its version, walks its heap where that is known, and
+//! names the call that gives memory back. [`Descriptor`] is what all of them say; [`DESCRIPTORS`] lists them.
 
 pub mod glibc;
 pub mod heap;
@@ -29,12 +29,13 @@ pub use heap::{Heap, Look, Prediction, Walked};
 pub use live::LiveAllocator;
 pub use observer::Observer;
 
-use crate::model::AllocatorKind;
+use crate::model::{AllocatorKind, ProcessReport};
+use crate::verdict::Cure;
 use unbloat_process::Image;
 #[cfg(target_arch = "x86_64")]
 use unbloat_process::remote::Argument;
 
-/// All known allocators. A file that shows signs of several is the first of them.
+/// All known allocators. A file that matches several counts as the first match.
 pub const DESCRIPTORS: [&Descriptor; 5] = [
     &jemalloc::DESCRIPTOR,
     &mimalloc::DESCRIPTOR,
@@ -43,63 +44,65 @@ pub const DESCRIPTORS: [&Descriptor; 5] = [
     &musl::DESCRIPTOR,
 ];
 
-/// What is known of an allocator before any process is looked at.
+/// Static facts about an allocator, independent of any process.
 #[derive(Debug)]
 pub struct Descriptor {
-    /// Which allocator.
+    /// The allocator described.
     pub kind: AllocatorKind,
-    /// It is a part of the C library, so every static program may carry its symbols.
+    /// The allocator is part of the C library, so any static program may carry its symbols.
     pub in_libc: bool,
-    /// Beginnings of the file name of a library that can be nothing else.
+    /// Library file name prefixes that identify the allocator beyond doubt.
     pub file_names: &'static [&'static str],
-    /// Functions that nobody else defines.
+    /// Functions that no other allocator defines.
     pub symbols: &'static [&'static str],
-    /// A message in its read-only data, for files whose symbols were stripped.
+    /// A message in its read-only data, to identify files whose symbols were stripped.
     pub message: Option<&'static [u8]>,
-    /// Tells the version from the file.
+    /// Reads the version from the file.
     pub version: fn(&Image) -> Option<String>,
-    /// How it gives freed memory back.
+    /// The way it returns freed memory.
     pub release: Release,
+    /// The cure for what it strands; `None` where its heap is not walked.
+    pub stranded_cure: Option<fn(&ProcessReport) -> Cure>,
 }
 
-/// How an allocator gives freed memory back to the kernel.
+/// The way an allocator returns freed memory to the kernel.
 #[derive(Debug)]
 pub enum Release {
-    /// By a call.
+    /// Through a function call.
     Call(ReleaseCall),
-    /// Not at all, and why.
+    /// Never, for the given reason.
     Never(&'static str),
 }
 
-/// The call by which an allocator gives freed memory back.
+/// The function by which an allocator returns freed memory to the kernel.
 #[derive(Debug)]
 pub struct ReleaseCall {
-    /// The function's names; the first that a file exports is called.
+    /// The function's possible names; the first one that a file exports is called.
     pub functions: &'static [&'static str],
     /// Its arguments.
     #[cfg(target_arch = "x86_64")]
     pub arguments: &'static [Argument],
-    /// Stack that the call needs, in bytes, with ample reserve.
+    /// Stack required by the call, in bytes, with a generous reserve.
     pub stack_bytes: u64,
-    /// Why the call does not work in this version, if so.
+    /// Returns the reason why the call does not work in this version, if it does not.
     pub refuses: fn(&Image) -> Option<&'static str>,
-    /// What the call reaches and what it leaves.
+    /// The memory that the call reaches, and the memory it leaves.
     pub reach: &'static str,
 }
 
-/// Stack for a release call of an allocator other than glibc's. Measured on painted stacks: 2.4 KiB for jemalloc's, less
-/// for the others, and up to 3.3 KiB more where a symbol is bound at that moment.
+/// Stack for the release call of an allocator other than glibc. Measured on painted stacks: 2.4 KiB for
+/// jemalloc, less for the others, plus up to 3.3 KiB when the call triggers lazy symbol binding.
 pub const RELEASE_STACK_BYTES: u64 = 64 << 10;
 
 impl AllocatorKind {
-    /// What is known of it; `None` for an unknown allocator.
+    /// Returns the allocator's descriptor; `None` for an unknown allocator.
     #[must_use]
     pub fn descriptor(self) -> Option<&'static Descriptor> {
         DESCRIPTORS.into_iter().find(|descriptor| descriptor.kind == self)
     }
 }
 
-/// The version that follows `label` in the file, such as `2.10` in `gperftools 2.10`.
+/// Extracts the version that follows `label` in the file, such as `2.10` in `gperftools 2.10`.
 fn version_after(image: &Image, label: &str) -> Option<String> {
     let bytes = image.find_bytes(label.as_bytes(), 24)?;
     let text = String::from_utf8_lossy(bytes.get(label.len()..)?).into_owned();
@@ -111,36 +114,27 @@ fn version_after(image: &Image, label: &str) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::collections::BTreeSet;
 
-    /// Every list of strings below a document that names glibc.
-    fn lists(document: &serde_json::Value, into: &mut Vec<Vec<String>>) {
-        if let Some(items) = document.as_array() {
-            let names: Vec<String> =
-                items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect();
-            into.extend(Some(names).filter(|names| names.iter().any(|name| name == "glibc")));
-        }
-        let below = document.as_array().into_iter().flatten();
-        below
-            .chain(document.as_object().into_iter().flat_map(|fields| fields.values()))
-            .for_each(|d| lists(d, into));
+    fn names() -> Vec<&'static str> {
+        DESCRIPTORS.iter().map(|descriptor| descriptor.kind.name()).collect()
     }
 
     #[test]
-    fn the_schemas_name_every_allocator() {
-        let mut names: Vec<&str> = DESCRIPTORS.iter().map(|descriptor| descriptor.kind.name()).collect();
-        names.push(AllocatorKind::Unknown.name());
-        names.sort_unstable();
-        for schema in [
-            include_str!("../../../../docs/reference/inspect.schema.json"),
-            include_str!("../../../../docs/reference/trim.schema.json"),
-        ] {
-            let mut found = Vec::new();
-            lists(&serde_json::from_str(schema).unwrap(), &mut found);
-            assert!(!found.is_empty());
-            for mut list in found {
-                list.sort_unstable();
-                assert_eq!(list, names);
-            }
-        }
+    fn the_schema_names_every_allocator() {
+        let schema = include_str!("../../../../docs/reference/inspect.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let list = schema["$defs"]["allocator_name"]["enum"].as_array().unwrap();
+        let listed: BTreeSet<&str> = list.iter().map(|name| name.as_str().unwrap()).collect();
+        assert_eq!(listed, names().into_iter().chain([AllocatorKind::Unknown.name()]).collect());
+    }
+
+    #[test]
+    fn the_guide_has_a_row_for_every_allocator() {
+        let guide = include_str!("../../../../docs/guide/inspect.md");
+        let rows = guide.lines().skip_while(|line| !line.starts_with("| allocator |")).skip(2);
+        let rows = rows.take_while(|line| line.starts_with('|'));
+        let told: BTreeSet<&str> = rows.map(|row| row.split('|').nth(1).unwrap().trim()).collect();
+        assert_eq!(told, names().into_iter().collect());
     }
 }

@@ -1,11 +1,12 @@
-//! The allocator that a file is or has linked in: by its symbols, and where those were stripped, by its messages.
+//! Identifies the allocator that a file is or has linked in, by its symbols or, if those were stripped, by
+//! its messages.
 //!
-//! The file's name proves nothing, except for musl, whose libc goes by no other.
+//! A file name proves nothing, except for musl, whose libc has only one name.
 
 use super::{DESCRIPTORS, Descriptor};
 use unbloat_process::Image;
 
-/// The allocator of a file that defines `malloc`.
+/// Identifies the allocator of a file that defines `malloc`.
 #[must_use]
 pub fn allocator_of(image: &Image) -> Option<&'static Descriptor> {
     by_file_name(image).or_else(|| by_symbols(image)).or_else(|| by_message(image))
@@ -18,7 +19,7 @@ fn by_file_name(image: &Image) -> Option<&'static Descriptor> {
         .find(|descriptor| descriptor.file_names.iter().any(|start| name.starts_with(start)))
 }
 
-/// The allocator whose functions a file defines.
+/// Identifies the allocator whose functions a file defines.
 #[must_use]
 pub fn by_symbols(image: &Image) -> Option<&'static Descriptor> {
     let names: Vec<&str> = DESCRIPTORS.iter().flat_map(|descriptor| descriptor.symbols).copied().collect();
@@ -28,8 +29,8 @@ pub fn by_symbols(image: &Image) -> Option<&'static Descriptor> {
     })
 }
 
-/// The allocator whose message a file has. A file may also carry an allocator for others, so this proves something only
-/// where `malloc` is known to be the file's own.
+/// Identifies the allocator whose message a file contains. A file may also carry an allocator for others, so
+/// this proves something only where `malloc` is known to be the file's own.
 #[must_use]
 pub fn by_message(image: &Image) -> Option<&'static Descriptor> {
     let has = |message: &[u8]| image.find_bytes(message, 0).is_some();

@@ -1,4 +1,4 @@
-//! Counts the memory that no walker has accounted for: every mapping by its kind, page by page.
+//! Accounts for the memory that no walker has claimed: every mapping by its kind, page by page.
 
 use super::MAPPED;
 use crate::allocators::Observer;
@@ -6,17 +6,19 @@ use crate::allocators::glibc::layout::CHUNK_HEADER;
 use crate::allocators::glibc::mmapped;
 use crate::allocators::glibc::mmapped::MappedChunk;
 use crate::model::{AllocatorKind, Category};
-use crate::ranges::{joined, remaining};
-use std::collections::{BTreeMap, HashSet};
+use crate::ranges::{joined, overlaps, remaining};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use unbloat_process::elf::first_mappings;
-use unbloat_process::{Backing, Image, Mapping, Maps, Memory, PAGE_SIZE, Pid, Residency, Result};
+use unbloat_process::{
+    Backing, Image, Mapping, Maps, Memory, Pid, Residency, Result, page_size, resident_bytes, windows,
+};
 
-/// Bytes whose residency is asked for at once.
+/// Bytes per residency query.
 const STRIDE_BYTES: u64 = 64 << 20;
 
-/// Ranges that somebody has accounted for already.
+/// Ranges that are already accounted for.
 #[derive(Debug, Default)]
 pub(super) struct Taken(Vec<Range<u64>>);
 
@@ -32,9 +34,9 @@ impl Taken {
 
 /// The mapped files that are programs or libraries.
 pub(super) struct Images {
-    /// Inodes of files that have an executable mapping.
+    /// Inodes of files with an executable mapping.
     inodes: HashSet<u64>,
-    /// Zero-initialized data (`.bss`) that follows a library's last mapping, where it is a mapping of its own. Sorted and
+    /// Zero-initialized data (`.bss`) that follows a library's last mapping in a separate mapping. Sorted and
     /// disjoint.
     zero_data: Vec<Range<u64>>,
 }
@@ -43,9 +45,10 @@ impl Images {
     pub(super) fn of(pid: Pid, maps: &Maps) -> Self {
         let executable = maps.iter().filter(|m| m.execute && m.file().is_some());
         let inodes: HashSet<u64> = executable.map(|m| m.inode).collect();
+        let last: HashMap<_, &Mapping> = maps.iter().map(|m| ((m.inode, m.file()), m)).collect();
         let mut zero_data = Vec::new();
         for mapping in first_mappings(maps).filter(|m| inodes.contains(&m.inode)) {
-            let last = maps.iter().rfind(|m| m.inode == mapping.inode && m.file() == mapping.file());
+            let last = last.get(&(mapping.inode, mapping.file()));
             let Some(follows) = last.and_then(|last| maps.find(last.end)).filter(|m| m.file().is_none())
             else {
                 continue;
@@ -53,20 +56,20 @@ impl Images {
             let Ok(image) = Image::of_mapping(pid, mapping) else { continue };
             let end = image.writable().map(|range| range.end).max().unwrap_or(0);
             if end > follows.start {
-                zero_data.push(follows.start..end.next_multiple_of(PAGE_SIZE).min(follows.end));
+                zero_data.push(follows.start..end.next_multiple_of(page_size()).min(follows.end));
             }
         }
         Images::new(inodes, zero_data)
     }
 
-    /// Zero-initialized data that two files claim is one range: each byte counts once.
-    fn new(inodes: HashSet<u64>, zero_data: Vec<Range<u64>>) -> Self {
-        Images { inodes, zero_data: joined(zero_data) }
+    /// Returns the images of a process that has none.
+    pub(super) fn none() -> Self {
+        Images::new(HashSet::new(), Vec::new())
     }
 
-    fn zero_data_within<'a>(&'a self, range: &'a Range<u64>) -> impl Iterator<Item = Range<u64>> + 'a {
-        let cut = |zero: &Range<u64>| zero.start.max(range.start)..zero.end.min(range.end);
-        self.zero_data.iter().map(cut).filter(|zero| !zero.is_empty())
+    /// Joins zero-initialized data that two files claim, so that each byte counts once.
+    fn new(inodes: HashSet<u64>, zero_data: Vec<Range<u64>>) -> Self {
+        Images { inodes, zero_data: joined(zero_data) }
     }
 
     fn is_library(&self, mapping: &Mapping) -> bool {
@@ -74,31 +77,31 @@ impl Images {
     }
 }
 
-/// All mappings, and what is known of them.
-pub(super) struct Rest<'a> {
+/// All mappings, with the facts needed to categorize them.
+pub(super) struct Unclaimed<'a> {
     pub(super) memory: &'a dyn Memory,
     pub(super) maps: &'a Maps,
     pub(super) images: &'a Images,
-    /// The threads' stacks, as far as they are known.
+    /// The known thread stacks.
     pub(super) stacks: Vec<Range<u64>>,
     pub(super) allocator: Option<AllocatorKind>,
-    /// The allocator's heap was walked: what is left is not the allocator's.
+    /// The allocator's heap was walked, so unclaimed memory is not the allocator's.
     pub(super) walked: bool,
-    /// How many chunks with mappings of their own glibc says there are.
+    /// Number of chunks with their own mappings, according to glibc.
     pub(super) mapped_chunks: u64,
 }
 
-/// What [`Rest::account`] has counted.
+/// The result of [`Unclaimed::account`].
 #[derive(Default)]
 pub(super) struct Accounted {
-    /// Resident bytes.
+    /// Resident bytes by category.
     pub(super) bytes: BTreeMap<Category, u64>,
-    /// How many chunks with mappings of their own were found.
+    /// Number of chunks with their own mappings that were found.
     pub(super) mapped_chunks: u64,
 }
 
-impl Rest<'_> {
-    /// Counts the resident bytes of all mappings outside of `taken`; tells `observer` of mapped chunks.
+impl Unclaimed<'_> {
+    /// Counts the resident bytes of all mappings outside `taken`, and reports mapped chunks to `observer`.
     pub(super) fn account(&self, taken: Taken, observer: &mut dyn Observer) -> Result<Accounted> {
         let mut stacks = Taken::default();
         stacks.add(&self.stacks);
@@ -128,7 +131,7 @@ impl Rest<'_> {
 
     fn file(&self, mapping: &Mapping, range: &Range<u64>, add: &mut impl FnMut(Category, u64)) -> Result<()> {
         let (clean, written) = file_categories(mapping, self.images);
-        for part in strides(range) {
+        for part in windows(self.memory, range, STRIDE_BYTES) {
             let pages = pages_of(&part);
             let residency = self.memory.residency_with_files(pages.start, pages.end - pages.start)?;
             let file = residency.file_within(part.clone());
@@ -145,14 +148,14 @@ impl Rest<'_> {
         stacks: &[Range<u64>],
         add: &mut impl FnMut(Category, u64),
     ) -> Result<()> {
-        let overlap = |stack: &Range<u64>| stack.start.max(range.start)..stack.end.min(range.end);
-        for stack in stacks.iter().map(overlap).filter(|stack| !stack.is_empty()) {
-            add(Category::ThreadStacks, self.resident_bytes(&stack)?);
+        for stack in overlaps(stacks, range) {
+            add(Category::ThreadStacks, resident_bytes(self.memory, &stack)?);
         }
-        for part in remaining(range, stacks).flat_map(|part| strides(&part)) {
+        for part in remaining(range, stacks).flat_map(|part| windows(self.memory, &part, STRIDE_BYTES)) {
             let residency = self.residency(&part)?;
-            let zero: u64 =
-                self.images.zero_data_within(&part).map(|zero| residency.resident_within(zero)).sum();
+            let zero: u64 = overlaps(&self.images.zero_data, &part)
+                .map(|zero| residency.resident_within(zero))
+                .fold(0, u64::saturating_add);
             add(Category::LibrariesPrivate, zero);
             let rest = residency.resident_within(part).saturating_sub(zero);
             add(anonymous_category(mapping, self.allocator.filter(|_| !self.walked)), rest);
@@ -160,7 +163,7 @@ impl Rest<'_> {
         Ok(())
     }
 
-    /// glibc's chunks with mappings of their own, in what is neither taken nor a stack.
+    /// Returns glibc's chunks with their own mappings, outside stacks and `taken` ranges.
     fn mapped_chunks(&self, taken: &[Range<u64>], stacks: &[Range<u64>]) -> Result<Vec<MappedChunk>> {
         if self.allocator != Some(AllocatorKind::Glibc) {
             return Ok(Vec::new());
@@ -179,18 +182,14 @@ impl Rest<'_> {
     ) -> Result<()> {
         let MappedChunk { mapping, address } = chunk;
         let user = address + CHUNK_HEADER..mapping.end;
-        let before = self.resident_bytes(&(mapping.start..*address))?;
-        let header = self.resident_bytes(&(*address..user.start))?;
-        let live = self.resident_bytes(&user)?;
+        let before = resident_bytes(self.memory, &(mapping.start..*address))?;
+        let header = resident_bytes(self.memory, &(*address..user.start))?;
+        let live = resident_bytes(self.memory, &user)?;
         observer.block(user.clone(), live);
         observer.bytes(user, MAPPED);
         add(Category::MallocOverhead, before + header);
         add(MAPPED, live);
         Ok(())
-    }
-
-    fn resident_bytes(&self, range: &Range<u64>) -> Result<u64> {
-        strides(range).map(|part| Ok(self.residency(&part)?.resident_within(part))).sum()
     }
 
     fn residency(&self, part: &Range<u64>) -> Result<Residency> {
@@ -199,12 +198,12 @@ impl Rest<'_> {
     }
 }
 
-/// The pages that a range touches.
+/// Returns the pages that a range touches.
 fn pages_of(range: &Range<u64>) -> Range<u64> {
-    range.start / PAGE_SIZE * PAGE_SIZE..range.end.next_multiple_of(PAGE_SIZE)
+    range.start / page_size() * page_size()..range.end.next_multiple_of(page_size())
 }
 
-/// Categories of a file mapping's pages: as in the file, and written to.
+/// Returns the categories of a file mapping's pages: unchanged from the file, and written to.
 fn file_categories(mapping: &Mapping, images: &Images) -> (Category, Category) {
     match mapping.file() {
         Some(path) if is_shared_memory(mapping, path) => (Category::SharedMemory, Category::SharedMemory),
@@ -213,8 +212,8 @@ fn file_categories(mapping: &Mapping, images: &Images) -> (Category, Category) {
     }
 }
 
-/// Memory that has a name only because the kernel gives it one: `MAP_SHARED|MAP_ANONYMOUS` (`/dev/zero`), System V,
-/// memfd, POSIX shared memory.
+/// Returns whether the mapping is shared memory, whose name comes from the kernel: `MAP_SHARED|MAP_ANONYMOUS`
+/// (`/dev/zero`), System V, memfd, POSIX shared memory.
 fn is_shared_memory(mapping: &Mapping, path: &Path) -> bool {
     let deleted = matches!(mapping.backing, Backing::File { deleted: true, .. });
     let path = path.to_string_lossy();
@@ -227,7 +226,8 @@ fn anonymous_category(mapping: &Mapping, unwalked: Option<AllocatorKind>) -> Cat
     match &mapping.backing {
         Backing::MainStack => Category::ThreadStacks,
         Backing::Kernel(_) => Category::LibrariesShared,
-        // Names that CRuby 3.4 and newer give (gc.c, cont.c, yjit.c, thread_pthread_mn.c) where the kernel keeps them.
+        // Names given by CRuby 3.4 and newer (gc.c, cont.c, yjit.c, thread_pthread_mn.c), where the kernel
+        // keeps them.
         Backing::Named(name) if name.contains("fiber_pool") || name.contains("thread_stack") => {
             Category::ThreadStacks
         }
@@ -242,18 +242,9 @@ fn anonymous_category(mapping: &Mapping, unwalked: Option<AllocatorKind>) -> Cat
     }
 }
 
-/// Pages that the kernel maps into every process and counts in nobody's RSS.
+/// Returns whether these pages are mapped into every process by the kernel and excluded from RSS.
 fn is_special(mapping: &Mapping) -> bool {
     matches!(&mapping.backing, Backing::Kernel(name) if name.starts_with("vvar") || name == "vsyscall")
-}
-
-fn strides(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-    let (mut at, end) = (range.start, range.end);
-    std::iter::from_fn(move || {
-        let from = at;
-        at = (from / STRIDE_BYTES * STRIDE_BYTES + STRIDE_BYTES).min(end);
-        (from < end).then_some(from..at)
-    })
 }
 
 #[cfg(test)]
@@ -261,14 +252,14 @@ mod tests {
     use super::*;
     use unbloat_process::SyntheticMemory;
 
-    /// Another file's page in the middle of an image makes both claim the `.bss` behind it.
+    /// A page of another file in the middle of an image makes both claim the `.bss` after it.
     #[test]
     fn zero_data_that_two_files_claim_counts_once() {
         let images = Images::new(HashSet::new(), vec![0x5000..0x8000, 0x5000..0x7000, 0x9000..0xa000]);
         let mut memory = SyntheticMemory::default();
         memory.write(0x5000, &[1; 0x4000]);
         let maps = Maps::parse(Pid(1), "5000-9000 rw-p 0 0:0 0 \n").unwrap_or_default();
-        let rest = Rest {
+        let unclaimed = Unclaimed {
             memory: &memory,
             maps: &maps,
             images: &images,
@@ -278,7 +269,7 @@ mod tests {
             mapped_chunks: 0,
         };
         let accounted =
-            rest.account(Taken::default(), &mut ()).map(|accounted| accounted.bytes).unwrap_or_default();
+            unclaimed.account(Taken::default(), &mut ()).map(|accounted| accounted.bytes).unwrap_or_default();
         let expected = [(Category::LibrariesPrivate, 0x3000), (Category::OtherAnonymous, 0x1000)];
         assert_eq!(accounted, BTreeMap::from(expected));
     }

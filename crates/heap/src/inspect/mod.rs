@@ -1,9 +1,10 @@
-//! One inspection of one process: from its number to a [`ProcessReport`].
+//! One inspection of one process: from its PID to a [`ProcessReport`].
 //!
-//! The order: what the kernel says of it, its mappings, its allocator, the Ruby heap (which claims its pages), the
-//! arenas (which account for the rest of their own memory), then every other mapping by its kind. Each resident byte
-//! is counted by exactly one of them.
+//! The order: the kernel's figures, the mappings, the allocator, the Ruby heap (which claims its pages), the
+//! arenas (which account for the rest of their own memory), then every other mapping by its kind. Each
+//! resident byte is counted by exactly one of these steps.
 
+pub mod made_up;
 mod mappings;
 mod program;
 mod refused;
@@ -17,18 +18,20 @@ use crate::iec::Iec;
 use crate::model::{AllocatorKind, Category, Census, Note, NoteCode, ProcessReport, Runtime};
 use crate::proportional::by_backing;
 use crate::ranges::joined;
-use crate::ruby::Reading;
+use crate::ruby::chunks::Chunks;
+use crate::ruby::{Reading, Ruby};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use unbloat_process::{
-    Error, Kind, LiveMemory, Maps, Memory as _, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopped,
-    Stopping, status, status_page,
+    Error, Kind, LiveMemory, Maps, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopped, Stopping,
+    resident_bytes, status, status_page,
 };
 
-/// How to inspect.
+/// Options of an inspection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Stop the target while its Ruby heap, and then while each heap of malloc's, is read: each is consistent in itself.
+    /// Stop the target while its Ruby heap is read, and again while each malloc heap is read, so that each is
+    /// consistent in itself.
     pub stop: bool,
     /// Fill in the heap map.
     pub map: bool,
@@ -36,17 +39,17 @@ pub struct Options {
     pub proportional: bool,
 }
 
-/// Inspects one process. In the default mode nothing is stopped, nothing is executed in it, and no absent page of it
-/// becomes resident.
+/// Inspects one process. By default nothing is stopped, nothing is executed in it, and none of its absent
+/// pages becomes resident.
 ///
-/// What can be told without reading its memory is told even of a kernel thread, a zombie, a 32-bit program or a process
-/// that we may not read; notes say what is missing and why.
+/// Facts available without reading its memory are reported even for a kernel thread, a zombie, a 32-bit
+/// program or a process that we may not read; notes say what is missing and why.
 ///
-/// The look runs in a confined child within limits (see [`unbloat_process::sandbox`]).
+/// The inspection runs in a confined child within limits (see [`unbloat_process::sandbox`]).
 ///
 /// # Errors
-/// The process is gone, or the look did not come to an end within its limits. Missing permission is no error: the report
-/// then holds only what `/proc` shows everyone.
+/// The process is gone, or the inspection did not finish within its limits. Missing permission is not an
+/// error: the report then holds only what `/proc` shows everyone.
 pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
     unbloat_process::look(pid, options.stopping(), |pinned| inspect_pinned(pinned, options))
 }
@@ -57,11 +60,44 @@ impl Options {
     }
 }
 
-/// Inspects one process from within a look at it.
+/// Inspects one process, from inside the confined child.
 ///
 /// # Errors
 /// As [`inspect`].
 pub(crate) fn inspect_pinned(pinned: &Pinned, options: &Options) -> Result<ProcessReport> {
+    inspect_with_ground(pinned, options, &mut None)
+}
+
+/// The start of a closer look at a Ruby.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    /// The mappings of the process.
+    pub(crate) maps: Maps,
+    /// Its Ruby.
+    pub(crate) ruby: Ruby,
+    /// The chunks that its malloc has given out; `None` where its heap was not walked.
+    pub(crate) chunks: Option<Chunks>,
+}
+
+/// Inspects one process and, if it is a Ruby, keeps what a closer look at that starts from.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn inspect_for_ground(
+    pinned: &Pinned,
+    options: &Options,
+) -> Result<(ProcessReport, Option<Ground>)> {
+    let mut ground = Some(None);
+    let report = inspect_with_ground(pinned, options, &mut ground)?;
+    Ok((report, ground.flatten()))
+}
+
+/// Inspects one process; `ground` is filled in if it is there to be filled in.
+fn inspect_with_ground(
+    pinned: &Pinned,
+    options: &Options,
+    ground: &mut Option<Option<Ground>>,
+) -> Result<ProcessReport> {
     let begun = Instant::now();
     let pid = pinned.pid();
     let status = Status::of(pid)?;
@@ -88,22 +124,25 @@ pub(crate) fn inspect_pinned(pinned: &Pinned, options: &Options) -> Result<Proce
     };
     match status.kind {
         Kind::Program => {
-            let mut inspection = Inspection { pid, pinned, options, report: &mut report, parameters: None };
+            let mut inspection =
+                Inspection { pid, pinned, options, report: &mut report, parameters: None, ground };
             match inspection.run() {
                 Err(refusal @ Error::NotPermitted { .. }) => inspection.refused(&refusal, &status)?,
                 done => done?,
             }
-            // Half a census, or one of memory that is no more, would be wrong.
+            // A partial census, or one of memory that no longer exists, would be wrong.
             let after = Status::of(pid)?;
             if after.kind != Kind::Program || after.rss_bytes.is_none() {
                 return Err(Error::Gone { pid });
             }
         }
-        Kind::KernelThread => report
-            .note(NoteCode::KernelThread, "This is a thread of the kernel: it has no memory of its own."),
+        Kind::KernelThread => {
+            report.note(NoteCode::KernelThread, "This is a kernel thread, which has no memory of its own.")
+        }
         Kind::Zombie => report.note(
             NoteCode::Zombie,
-            "This process has ended and waits for its parent to take note: its memory is already returned.",
+            "This process has ended and waits for its parent to reap it; its memory has already been \
+            returned.",
         ),
     }
     report.verdict = crate::verdict::of(&report);
@@ -117,15 +156,16 @@ impl ProcessReport {
     }
 }
 
-/// Everybody who listens while the arenas are walked.
+/// All observers of the walk of the arenas.
 struct Observers<'a> {
     map: Option<Cartographer<'a>>,
     ruby: Option<Reading>,
+    chunks: Option<Chunks>,
 }
 
 impl Observer for Observers<'_> {
     fn is_listening(&self) -> bool {
-        self.map.is_some() || self.ruby.is_some()
+        self.map.is_some() || self.ruby.is_some() || self.chunks.is_some()
     }
 
     fn memory(&mut self, range: Range<u64>, arena: u64) {
@@ -134,6 +174,7 @@ impl Observer for Observers<'_> {
 
     fn block(&mut self, usable: Range<u64>, resident_bytes: u64) {
         self.ruby.iter_mut().for_each(|ruby| ruby.block(usable.clone(), resident_bytes));
+        self.chunks.iter_mut().for_each(|chunks| chunks.block(usable.clone(), resident_bytes));
     }
 
     fn bytes(&mut self, range: Range<u64>, category: Category) {
@@ -146,8 +187,10 @@ struct Inspection<'a> {
     pinned: &'a Pinned,
     options: &'a Options,
     report: &'a mut ProcessReport,
-    /// Where glibc's settings are, once its malloc has been found.
+    /// Location of glibc's settings, once its malloc has been found.
     parameters: Option<Parameters>,
+    /// The start of a closer look, if there is to be one.
+    ground: &'a mut Option<Option<Ground>>,
 }
 
 impl Inspection<'_> {
@@ -156,8 +199,9 @@ impl Inspection<'_> {
         let maps = Maps::of(pid)?;
         self.runtime();
         let memory = LiveMemory::of_pinned(self.pinned)?;
-        let mut observers =
-            Observers { map: self.options.map.then(|| Cartographer::new(&memory)), ruby: None };
+        let map = self.options.map.then(|| Cartographer::new(&memory));
+        let mut observers = Observers { map, ruby: None, chunks: None };
+        let mut found = None;
         let mut taken = mappings::Taken::default();
         if let Some(what) = program::unreadable(self.pid, &maps) {
             self.report.notes.push(what);
@@ -173,20 +217,22 @@ impl Inspection<'_> {
             taken.add(&ruby.bodies);
             self.report.census.add_all(ruby.reading.census().iter());
             for (range, category) in ruby.other {
-                let resident = memory.residency(range.start, range.end - range.start)?.resident_bytes();
+                let resident = resident_bytes(&memory, &range)?;
                 self.report.census.add(category, resident);
                 taken.add(std::slice::from_ref(&range));
                 claims.push(range);
             }
-            // All of it may lie in blocks of malloc's.
+            // All of it may lie in malloc blocks.
             claims.extend(ruby.bodies);
             claims = joined(claims);
             observers.ruby = Some(ruby.reading);
+            found = Some(ruby.ruby);
+            observers.chunks = self.ground.as_ref().map(|_| Chunks::default());
         }
         let look = Look { pid, memory: &memory, maps: &maps, claims: &claims, stop: self.options.stop };
         let (stacks, rechecks) = self.heaps(&mut live, &look, &mut taken, &mut observers)?;
         self.report.allocator = Some(live.allocator);
-        self.rest(&memory, &maps, (taken, stacks), &mut observers)?;
+        self.account_unclaimed(&memory, &maps, (taken, stacks), &mut observers)?;
         if let Some(reading) = observers.ruby {
             let (heap, mut notes) = reading.finish();
             self.report.ruby = Some(heap);
@@ -194,14 +240,20 @@ impl Inspection<'_> {
         }
         self.report.map = observers.map.map(Cartographer::finish);
         self.count()?;
-        // Last, because it may take time, and what the kernel counts has to be of the same moment as the census.
+        if let (Some(ground), Some(ruby)) = (self.ground.as_mut(), found) {
+            let mut chunks = observers.chunks.filter(|_| self.report.census.is_walked());
+            chunks.iter_mut().for_each(Chunks::sort);
+            *ground = Some(Ground { maps: maps.clone(), ruby, chunks });
+        }
+        // Last, because it may take time, and the kernel's figures must be from the same moment as the
+        // census.
         for recheck in rechecks {
             self.report.notes.append(&mut recheck(&memory, &maps)?);
         }
         Ok(())
     }
 
-    /// Walks the heaps that the process has. Yields the stacks that the walks came across and the checks that are left.
+    /// Walks the heaps of the process. Returns the stacks found on the way and the remaining checks.
     fn heaps(
         &mut self,
         live: &mut LiveAllocator,
@@ -215,7 +267,7 @@ impl Inspection<'_> {
         for heap in live.heaps(look.pid, look.maps, look.memory)? {
             let mut found = heap.walk(&Look { claims: &claims, ..*look }, observers)?;
             taken.add(&found.ranges);
-            // Memory of one may lie among another's, as with `brk`.
+            // One allocator's memory may lie among another's, as with `brk`.
             claims.extend_from_slice(&found.ranges);
             claims = joined(claims);
             self.report.census.add_all(found.bytes);
@@ -235,24 +287,24 @@ impl Inspection<'_> {
         } else if live.allocator.kind == AllocatorKind::Jemalloc {
             self.report.note(
                 NoteCode::JemallocUnreadable,
-                "What jemalloc holds cannot be told apart: no heap of a version that is known (5.2, 5.3) was found.",
+                "jemalloc's memory cannot be broken down: no heap of a known version (5.2, 5.3) was found.",
             );
         }
         Ok((stacks, rechecks))
     }
 
-    /// What the process's own runtime says, if it has one.
+    /// Reads the runtime's status page, if the process has one.
     fn runtime(&mut self) {
         match status_page::read(self.pid) {
             Ok(page) => self.report.runtime = page.as_ref().map(Runtime::from),
             Err(error) => self.report.note(
                 NoteCode::RuntimeUnreadable,
-                format!("This process runs under `unbloat run`; what that has done cannot be told: {error}."),
+                format!("This process runs under `unbloat run`, but its status cannot be read: {error}."),
             ),
         }
     }
 
-    /// Reads something while the target stands still, if that was asked for.
+    /// Reads something, with the target stopped if requested.
     fn standing_still<T>(&mut self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let stopped = self.options.stop.then(|| Stopped::all(self.pid)).transpose()?;
         let result = read();
@@ -260,15 +312,15 @@ impl Inspection<'_> {
         result
     }
 
-    /// The census of a process of which only the mappings can be told.
+    /// Builds the census of a process of which only the mappings are readable.
     fn mappings_only(&mut self, memory: &LiveMemory, maps: &Maps) -> Result<()> {
         let nobody = (mappings::Taken::default(), Vec::new());
-        self.rest(memory, maps, nobody, &mut Observers { map: None, ruby: None })?;
+        self.account_unclaimed(memory, maps, nobody, &mut Observers { map: None, ruby: None, chunks: None })?;
         self.count()
     }
 
-    /// Every mapping that nobody has accounted for yet, by its kind.
-    fn rest(
+    /// Accounts for every mapping that is still unclaimed, by its kind.
+    fn account_unclaimed(
         &mut self,
         memory: &LiveMemory,
         maps: &Maps,
@@ -281,8 +333,9 @@ impl Inspection<'_> {
         let allocator = allocator.map(|allocator| allocator.kind);
         let walked = self.report.census.is_walked();
         let mapped_chunks = counted.map_or(0, |(count, _)| count);
-        let rest = mappings::Rest { memory, maps, images: &images, stacks, allocator, walked, mapped_chunks };
-        let accounted = rest.account(taken, observer)?;
+        let unclaimed =
+            mappings::Unclaimed { memory, maps, images: &images, stacks, allocator, walked, mapped_chunks };
+        let accounted = unclaimed.account(taken, observer)?;
         for (category, bytes) in accounted.bytes {
             self.report.census.add(category, bytes);
         }
@@ -290,14 +343,14 @@ impl Inspection<'_> {
         if !memory.tells_zero_pages() {
             self.report.note(
                 NoteCode::ZeroPages,
-                "This kernel (before 6.7) does not tell pages that were only read, never written, from resident ones: \
-                 the census may be larger than RSS.",
+                "This kernel (before 6.7) does not distinguish pages that were only read, never written, \
+                 from resident ones, so the census may exceed RSS.",
             );
         }
         Ok(())
     }
 
-    /// Chunks with mappings of their own that malloc had before and has still, but that were not found.
+    /// Notes mapped chunks that malloc had before and after the walk but that were not found.
     fn note_missing_chunks(&mut self, memory: &LiveMemory, found: u64) {
         let before = self.report.allocator.as_ref().and_then(|a| a.glibc_settings()?.mmapped_chunks);
         let now = self.parameters.and_then(|p| p.read(&ResidentOnly::new(memory)).ok());
@@ -315,7 +368,7 @@ impl Inspection<'_> {
         }
     }
 
-    /// What the kernel counts, read last: right after the memory was looked at.
+    /// Reads the kernel's figures, last of all: right after the memory was read.
     fn count(&mut self) -> Result<()> {
         match Rollup::of(self.pid) {
             Ok(rollup) => {
@@ -333,5 +386,5 @@ impl Inspection<'_> {
     }
 }
 
-/// The category of mapped chunks, named here for the mappings.
+/// The category of mapped chunks.
 const MAPPED: Category = Category::MmappedChunks;

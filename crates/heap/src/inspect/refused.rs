@@ -1,7 +1,8 @@
-//! A process that the kernel does not let us read: what it tells all the same.
+//! Inspection of a process that the kernel does not let us read.
 //!
-//! `ptrace(2)`, "Ptrace access mode checking": mappings, counters and page tables ask for less (`PTRACE_MODE_READ`) than
-//! memory itself (`PTRACE_MODE_ATTACH`, which Yama may restrict to ancestors). `status` and `cgroup` are for everybody.
+//! `ptrace(2)`, "Ptrace access mode checking": mappings, counters and page tables require less
+//! (`PTRACE_MODE_READ`) than memory itself (`PTRACE_MODE_ATTACH`, which Yama may restrict to ancestors).
+//! `status` and `cgroup` are readable by everybody.
 
 use super::Inspection;
 use crate::iec::Iec;
@@ -9,7 +10,7 @@ use crate::model::{Category, Census, Note, NoteCode};
 use unbloat_process::{Backed, Cgroup, Error, LiveMemory, Maps, Result, Status};
 
 impl Inspection<'_> {
-    /// Starts again with less. What was found before the refusal is dropped: a part of a census is not one.
+    /// Starts over with less. Findings from before the refusal are dropped, since a partial census is wrong.
     pub(super) fn refused(&mut self, refusal: &Error, status: &Status) -> Result<()> {
         self.start_over(refusal);
         let mappings = Maps::of(self.pid).and_then(|maps| {
@@ -32,13 +33,14 @@ impl Inspection<'_> {
         self.report.notes = vec![Note::new(NoteCode::of(refusal), format!("{refusal}."))];
     }
 
-    /// Neither mappings nor memory: one category, and what the kernel's counters say of it.
+    /// Handles a process with neither readable mappings nor readable memory: one category, filled from the
+    /// kernel's counters.
     fn counters_only(&mut self, status: &Status) {
         self.report.census.add(Category::NotReadable, self.report.rss_bytes);
         if let Some(Backed { anonymous_bytes, file_bytes, shared_memory_bytes }) = status.backing {
             let text = format!(
-                "What the kernel tells everybody: of {} resident, {} are anonymous memory (heaps, stacks), {} files and {} \
-                 shared memory.",
+                "The kernel shows everybody this much: of {} resident, {} are anonymous memory (heaps, \
+                 stacks), {} files and {} shared memory.",
                 Iec(self.report.rss_bytes),
                 Iec(anonymous_bytes),
                 Iec(file_bytes),
@@ -49,7 +51,7 @@ impl Inspection<'_> {
         let charged = |group: Cgroup| Some((group.current_bytes()?, group.name));
         if let Some((bytes, name)) = Cgroup::of(self.pid).and_then(charged) {
             let text = format!(
-                "Its control group {name} is charged {}, page cache and the kernel's own memory included.",
+                "Its control group {name} is charged {}, including page cache and the kernel's own memory.",
                 Iec(bytes)
             );
             self.report.note(NoteCode::ControlGroup, text);

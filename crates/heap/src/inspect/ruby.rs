@@ -1,4 +1,4 @@
-//! The Ruby heap's part of an inspection: its pages are claimed before anybody else counts them.
+//! The Ruby heap's part of an inspection. Its pages are claimed before any other walk counts them.
 
 use crate::cartography::Cartographer;
 use crate::model::Category;
@@ -6,17 +6,19 @@ use crate::ruby::{Reading, Ruby};
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
-/// What was found of a CRuby.
+/// The findings for a CRuby.
 pub(super) struct Found {
-    /// Its heap.
+    /// The CRuby as found.
+    pub(super) ruby: Ruby,
+    /// The heap as read.
     pub(super) reading: Reading,
-    /// Sorted ranges of the pages' bodies, for which nobody else accounts.
+    /// Sorted ranges of the pages' bodies, which no other walk may count.
     pub(super) bodies: Vec<Range<u64>>,
-    /// Other memory of its own: fiber stacks, the transient heap.
+    /// CRuby's other memory: fiber stacks, the transient heap.
     pub(super) other: Vec<(Range<u64>, Category)>,
 }
 
-/// Looks for a CRuby and reads its heap, onto the map, too, if there is one.
+/// Finds a CRuby and reads its heap, drawing it onto the map if there is one.
 pub(super) fn read(
     memory: &dyn Memory,
     maps: &Maps,
@@ -24,6 +26,16 @@ pub(super) fn read(
     map: &mut Option<Cartographer<'_>>,
 ) -> Result<Option<Found>> {
     let Some(ruby) = Ruby::find(memory, maps, pid)? else { return Ok(None) };
+    read_found(memory, maps, ruby, map).map(Some)
+}
+
+/// Reads the heap of a CRuby that was found.
+pub(super) fn read_found(
+    memory: &dyn Memory,
+    maps: &Maps,
+    ruby: Ruby,
+    map: &mut Option<Cartographer<'_>>,
+) -> Result<Found> {
     if let (Some(map), Some(pages)) = (map.as_mut(), &ruby.pages) {
         map.open_ruby(pages)?;
     }
@@ -39,5 +51,5 @@ pub(super) fn read(
         }
     })?;
     bodies.sort_by_key(|body| body.start);
-    Ok(Some(Found { reading, bodies, other }))
+    Ok(Found { ruby, reading, bodies, other })
 }

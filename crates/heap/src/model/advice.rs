@@ -1,49 +1,49 @@
-//! Advice: what to do about a finding, as data that a renderer turns into lines to copy.
+//! Advice: the action to take on a finding, as data that a renderer turns into lines to copy.
 
 use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
 
-/// Something to do about a finding.
+/// An action to take on a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Give its freed memory back now.
+    /// Return its freed memory now.
     Trim(Pid),
-    /// Look again with the right to read its memory.
+    /// Inspect again with permission to read its memory.
     InspectAsRoot(Pid),
-    /// Look again every minute.
+    /// Inspect it every minute.
     Watch(Pid),
-    /// Look again while it stands still.
+    /// Inspect it again while it is stopped.
     Stop(Pid),
-    /// Ask what the runtime in it did.
+    /// Ask what its runtime did.
     Status(Pid),
     /// Start it with `unbloat run`.
     Run {
-        /// What to start.
+        /// The server to start.
         server: Server,
-        /// Say the default policy, because another is in force.
+        /// Name the default policy explicitly, because another is in force.
         name_policy: bool,
     },
-    /// Start it with a limit of glibc's arenas.
+    /// Start it with a limit on glibc's arenas.
     LimitArenas {
-        /// The limit.
+        /// Maximum number of arenas.
         arenas: u16,
-        /// What to start.
+        /// The server to start.
         server: Server,
     },
     /// Start it with Debian's jemalloc.
     PreloadJemalloc,
-    /// Pack the Ruby heap before it is shared.
+    /// Compact the Ruby heap before it is shared.
     Compact {
-        /// The call that does it in this Ruby.
+        /// The method that does it in this Ruby.
         call: Compaction,
-        /// What to start.
+        /// The server to start.
         server: Server,
     },
     /// Load the application before the workers are forked.
     PreloadApp,
 }
 
-/// A call that packs the Ruby heap.
+/// A method that compacts the Ruby heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compaction {
     /// `Process.warmup`, from Ruby 3.3 on.
@@ -52,7 +52,8 @@ pub enum Compaction {
     Compact,
 }
 
-/// A server, as far as its process title tells. A title is no command line: the words to start it by are known or they are not.
+/// A server, as far as its process title reveals. A title is not a command line: the words that start it are
+/// either known or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Server {
     /// Puma.
@@ -70,7 +71,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// The server behind a process title.
+    /// Identifies the server by its process title.
     #[must_use]
     pub fn of_title(title: &str) -> Self {
         const KNOWN: [(&str, Server); 5] = [

@@ -1,10 +1,10 @@
-//! The allocator that is live in a process, proved from mappings and symbols.
+//! The live allocator of a process, proved from mappings and symbols.
 
 use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
 use unbloat_untrusted::Untrusted;
 
-/// Which allocator serves the program's `malloc`.
+/// The allocator behind the program's `malloc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AllocatorKind {
     /// glibc's own.
@@ -17,7 +17,7 @@ pub enum AllocatorKind {
     Tcmalloc,
     /// musl's.
     Musl,
-    /// Something else; why it is not known stands in the report's notes.
+    /// Something else; the report's notes say why it is unknown.
     Unknown,
 }
 
@@ -39,33 +39,33 @@ impl AllocatorKind {
 /// The allocator in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocator {
-    /// Which one.
+    /// The kind of allocator.
     pub kind: AllocatorKind,
-    /// Its version, where memory or the file tells.
+    /// Its version, if memory or the file reveals it.
     pub version: Option<String>,
-    /// What proves it, in words: `libjemalloc.so.2 mapped and first to define malloc`.
+    /// The evidence in words: `libjemalloc.so.2 mapped and first to define malloc`.
     pub evidence: String,
-    /// Settings in force as far as memory shows them; of glibc and jemalloc.
+    /// The settings in force, as far as memory shows them (glibc and jemalloc).
     pub settings: Option<Settings>,
-    /// One entry an arena; of glibc and jemalloc.
+    /// One entry per arena (glibc and jemalloc).
     pub arenas: Vec<Arena>,
-    /// One entry a size class of slabs, those that strand most first; of jemalloc.
+    /// One entry per size class of slabs, those that strand most first (jemalloc).
     pub bins: Vec<Bin>,
-    /// A jemalloc that the process's environment asks for, whether it serves or not.
+    /// A jemalloc requested by the process's environment, whether or not it serves.
     pub asked: JemallocRequest,
 }
 
-/// What the environment that a process was started with asks of jemalloc. False where it does not, or cannot be read.
+/// The jemalloc settings in a process's initial environment. False if absent or unreadable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JemallocRequest {
     /// `LD_PRELOAD` names a jemalloc.
     pub preload: bool,
-    /// `MALLOC_CONF` wants a background thread.
+    /// `MALLOC_CONF` enables the background thread.
     pub background_thread: bool,
 }
 
 impl Allocator {
-    /// glibc's settings, if it is glibc and they were found.
+    /// Returns glibc's settings, if the allocator is glibc and they were found.
     #[must_use]
     pub fn glibc_settings(&self) -> Option<&GlibcSettings> {
         match self.settings.as_ref()? {
@@ -74,7 +74,7 @@ impl Allocator {
         }
     }
 
-    /// jemalloc's settings, if it is jemalloc and they were found.
+    /// Returns jemalloc's settings, if the allocator is jemalloc and they were found.
     #[must_use]
     pub fn jemalloc_settings(&self) -> Option<&JemallocSettings> {
         match self.settings.as_ref()? {
@@ -93,35 +93,35 @@ pub enum Settings {
     Jemalloc(JemallocSettings),
 }
 
-/// jemalloc's settings as its arenas, caches and threads show them. Absent: not found in this version.
+/// jemalloc's settings, derived from its arenas, caches and threads. Absent if not found in this version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JemallocSettings {
-    /// Arenas over which threads are spread (`narenas`).
+    /// Number of arenas that threads are spread over (`narenas`).
     pub arena_limit: Option<u64>,
-    /// How long freed pages stay dirty, in milliseconds: 0 not at all, −1 for ever.
+    /// Time for which freed pages stay dirty, in milliseconds: 0 not at all, −1 forever.
     pub dirty_decay_ms: Option<i64>,
-    /// How long they stay muzzy after that.
+    /// Time for which they then stay muzzy.
     pub muzzy_decay_ms: Option<i64>,
-    /// The largest block that thread caches hold (`tcache_max`).
+    /// Size of the largest block that thread caches hold (`tcache_max`).
     pub tcache_max_bytes: Option<u64>,
-    /// Threads of this process that return freed memory of idle arenas. A fork leaves them behind.
+    /// Number of threads in this process that return freed memory of idle arenas. They do not survive a fork.
     pub background_threads: u64,
 }
 
-/// Parameters of glibc's `mp_` (`struct malloc_par`, malloc/malloc.c). Absent: not found in this version.
+/// Parameters of glibc's `mp_` (`struct malloc_par`, malloc/malloc.c). Absent if not found in this version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GlibcSettings {
     /// `arena_max` if it was set (`MALLOC_ARENA_MAX`, tunable, `mallopt`).
     pub arena_max: Option<u64>,
-    /// Arenas that the program may have: `arena_max` or 8 × cores.
+    /// Maximum number of arenas: `arena_max` or 8 × cores.
     pub arena_limit: Option<u64>,
-    /// The top above this many bytes is returned by `free`.
+    /// Size above which `free` returns the top.
     pub trim_threshold_bytes: Option<u64>,
-    /// Chunks of this size on get a mapping of their own.
+    /// Smallest size of a chunk that gets its own mapping.
     pub mmap_threshold_bytes: Option<u64>,
-    /// The thresholds move with the program's frees.
+    /// The thresholds adapt to the program's frees.
     pub dynamic_thresholds: Option<bool>,
-    /// Mapped chunks that exist now, and their bytes.
+    /// Number of mapped chunks, and their bytes.
     pub mmapped_chunks: Option<(u64, u64)>,
 }
 
@@ -130,9 +130,9 @@ pub struct GlibcSettings {
 pub struct Arena {
     /// Address of its `malloc_state`.
     pub address: u64,
-    /// The arena that `brk` feeds.
+    /// The arena is the main one, which `brk` feeds.
     pub main: bool,
-    /// Heaps of at most 64 MiB that it has; 1 for a contiguous main arena.
+    /// Number of its heaps of at most 64 MiB; 1 for a contiguous main arena.
     pub heaps: u64,
     /// `system_mem`: bytes obtained from the kernel.
     pub size_bytes: u64,
@@ -144,67 +144,67 @@ pub struct Arena {
     pub cached_bytes: u64,
     /// Resident bytes that `malloc_trim(0)` would return.
     pub trimmable_bytes: u64,
-    /// Resident freed bytes on pages with something live.
+    /// Resident freed bytes on pages that live blocks share.
     pub stranded_bytes: u64,
     /// Resident bytes of a non-main arena's top.
     pub top_bytes: u64,
-    /// All freed bytes in bins, resident or not, as `malloc_info` counts `rest` plus `fast`.
+    /// All freed bytes in bins, resident or not, counted like `rest` plus `fast` in `malloc_info`.
     pub free_bytes: u64,
-    /// Threads that allocate from it.
+    /// The threads that allocate from it.
     pub threads: Vec<ThreadCache>,
     /// Bytes of heaps that kept changing while they were read.
     pub unsettled_bytes: u64,
-    /// What only an arena of extents has; of jemalloc.
+    /// Facts specific to an arena of extents (jemalloc).
     pub extents: Option<ArenaExtents>,
 }
 
 impl Arena {
-    /// Threads that allocate from it, where they or their number are known.
+    /// Returns the number of threads that allocate from it, if known.
     #[must_use]
     pub fn thread_count(&self) -> u64 {
         self.extents.and_then(|extents| extents.threads).unwrap_or(self.threads.len() as u64)
     }
 }
 
-/// The extents of a jemalloc arena. Bytes are of whole extents, resident or not.
+/// The extents of a jemalloc arena. Bytes are those of whole extents, resident or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArenaExtents {
     /// Its index.
     pub index: u32,
     /// Extents in use: slabs and large blocks.
     pub extents: u64,
-    /// Of them, slabs.
+    /// The part of `extents` that is slabs.
     pub slabs: u64,
     /// Freed and not yet returned.
     pub dirty_bytes: u64,
-    /// Freed, and the kernel may take it.
+    /// Freed and reclaimable by the kernel.
     pub muzzy_bytes: u64,
-    /// Address space that is kept without pages.
+    /// Address space kept without pages.
     pub retained_bytes: u64,
     /// Resident bytes on wholly free pages inside slabs.
     pub holes_bytes: u64,
-    /// Threads that allocate from it.
+    /// Number of threads that allocate from it.
     pub threads: Option<u64>,
-    /// How long its freed pages stay dirty, in milliseconds.
+    /// Time for which its freed pages stay dirty, in milliseconds.
     pub dirty_decay_ms: Option<i64>,
-    /// How long they stay muzzy after that.
+    /// Time for which they then stay muzzy.
     pub muzzy_decay_ms: Option<i64>,
 }
 
 /// The slabs of one size class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
-    /// Bytes of a block.
+    /// Size of a block.
     pub block_bytes: u64,
-    /// Slabs.
+    /// Number of slabs.
     pub slabs: u64,
-    /// Blocks that fit into them.
+    /// Number of blocks that fit into them.
     pub blocks: u64,
-    /// Blocks that are in use or in a thread cache.
+    /// Number of blocks in use or in a thread cache.
     pub used_blocks: u64,
     /// Resident bytes of free blocks.
     pub stranded_bytes: u64,
-    /// Of them, on wholly free pages.
+    /// The part of `stranded_bytes` on wholly free pages.
     pub holes_bytes: u64,
 }
 
@@ -215,7 +215,7 @@ pub struct ThreadCache {
     pub tid: Pid,
     /// Its name (`comm`).
     pub name: Option<Untrusted>,
-    /// Chunks in its tcache.
+    /// Number of chunks in its tcache.
     pub cached_chunks: u64,
     /// Their bytes.
     pub cached_bytes: u64,

@@ -1,11 +1,12 @@
 //! The categories of the census, in one table.
 //!
-//! A new category is a row here, a name in `docs/reference/inspect.schema.json` and a row in `docs/guide/inspect.md`.
+//! A new category is a row here, a name in `docs/reference/inspect.schema.json` and a row in
+//! `docs/guide/inspect.md`.
 
 use super::{PageUse, RubyType, Segment};
 use serde::{Deserialize, Serialize};
 
-/// The group of rows in which a category stands.
+/// The group of rows to which a category belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Memory of the Ruby heap.
@@ -20,7 +21,7 @@ impl Group {
     /// All groups, in the order of a table.
     pub const ALL: [Group; 3] = [Group::Ruby, Group::Malloc, Group::Other];
 
-    /// Its name in a table.
+    /// The group's name in a table.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -31,18 +32,18 @@ impl Group {
     }
 }
 
-/// How the heap map shows a category.
+/// The way the heap map shows a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnMap {
     /// As bytes of this use.
     Use(PageUse),
-    /// As what its page's other bytes leave over.
+    /// As the remainder of its pages.
     Overhead,
-    /// Not at all: its pages belong to no heap.
+    /// Not at all, because its pages belong to no heap.
     Nowhere,
 }
 
-/// What backs the pages of a category, as the kernel counts proportional bytes.
+/// The backing of a category's pages, as the kernel counts proportional bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackedBy {
     /// Anonymous memory.
@@ -53,28 +54,28 @@ pub enum BackedBy {
     SharedMemory,
 }
 
-/// What every reader has to know of a category.
+/// The facts about a category that every reader needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CategoryFacts {
     /// The name in JSON and in recordings, for example `malloc_stranded`. Stable.
     pub name: &'static str,
-    /// The name in a table whose rows stand under their group's name.
+    /// The name in a table whose rows are grouped.
     pub label: &'static str,
-    /// The group of rows in which it stands.
+    /// Its group of rows.
     pub group: Group,
-    /// The segment of bars and areas in which it is gathered, and so whether it counts as live, as bloat or as neither.
+    /// Its segment in bars and areas, which also decides whether it counts as live, as bloat or as neither.
     pub segment: Segment,
-    /// How the heap map shows it.
+    /// The way the heap map shows it.
     pub on_map: OnMap,
-    /// What backs its pages.
+    /// The backing of its pages.
     pub backed_by: BackedBy,
 }
 
-/// Defines the categories and their facts. A row: documentation, category, name, label, group, segment, place on the map,
-/// backing.
+/// Defines the categories and their facts. A row: documentation, category, name, label, group, segment, place
+/// on the map, backing.
 macro_rules! categories {
     ($($(#[$doc:meta])+ $category:ident $name:literal $label:literal $group:ident $segment:ident $on_map:expr, $backed_by:ident;)+) => {
-        /// What a resident byte is used for.
+        /// The use of a resident byte.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Category {
             /// A Ruby slot with an object of this type.
@@ -83,10 +84,10 @@ macro_rules! categories {
         }
 
         impl Category {
-            /// All categories but those of Ruby's types, in the order of a table.
+            /// All categories except those of Ruby's types, in table order.
             const FIXED: &[Category] = &[$(Category::$category),+];
 
-            /// What every reader has to know of it.
+            /// Returns the category's facts.
             #[must_use]
             pub fn facts(self) -> CategoryFacts {
                 match self {
@@ -119,7 +120,7 @@ categories! {
     RubyFree "ruby_free" "free slots" Ruby RubyFree Use(PageUse::RubyFree), Anonymous;
     /// Headers and tails of Ruby heap pages, and pages that belong to no size pool yet.
     RubyPageOverhead "ruby_page_overhead" "page overhead" Ruby Rest Overhead, Anonymous;
-    /// The arena in which CRuby up to 3.2 keeps the contents of young arrays, hashes, objects and structs.
+    /// The arena where CRuby up to 3.2 keeps the contents of young arrays, hashes, objects and structs.
     RubyTransientHeap "ruby_transient_heap" "transient heap" Ruby Rest Nowhere, Anonymous;
     /// Payload of malloc blocks in use.
     MallocLive "malloc_live" "live" Malloc Live Use(PageUse::Live), Anonymous;
@@ -129,21 +130,22 @@ categories! {
     MallocTrimmable "malloc_trimmable" "trimmable" Malloc Trimmable Use(PageUse::Trimmable), Anonymous;
     /// Freed, but on a page that something live shares.
     MallocStranded "malloc_stranded" "stranded" Malloc Stranded Use(PageUse::Stranded), Anonymous;
-    /// Freed, in whole pages inside a slab with something live: no call returns them. A part of what is stranded.
+    /// Freed, in whole pages inside a slab with live blocks, which no call returns. A part of the stranded
+    /// memory.
     MallocHoles "malloc_holes" "stranded, whole pages" Malloc Stranded Use(PageUse::Stranded), Anonymous;
-    /// The unused end of a non-main arena's newest heap: `malloc_trim` leaves it.
+    /// The unused end of a non-main arena's newest heap, which `malloc_trim` leaves alone.
     MallocTop "malloc_top" "top" Malloc Rest Use(PageUse::Top), Anonymous;
     /// Chunk headers, arena structures, thread cache structures.
     MallocOverhead "malloc_overhead" "overhead" Malloc Rest Overhead, Anonymous;
-    /// Large chunks in use that have mappings of their own.
+    /// Large chunks in use that have their own mappings.
     MmappedChunks "mmapped_chunks" "live, own mappings" Malloc Live Use(PageUse::Live), Anonymous;
     /// Memory of an allocator whose heap was not walked.
     AllocatorOther "allocator_other" "not told apart" Malloc NotTold Nowhere, Anonymous;
-    /// Stacks of threads, the main thread's included, and of fibers where they can be told.
+    /// Stacks of threads, including the main thread, and of fibers where they are identifiable.
     ThreadStacks "thread_stacks" "thread stacks" Other Rest Nowhere, Anonymous;
     /// Machine code made at run time.
     JitCode "jit_code" "JIT code" Other Rest Nowhere, Anonymous;
-    /// Pages of the program and its libraries as they lie in the file.
+    /// Pages of the program and its libraries, unchanged from the file.
     LibrariesShared "libraries_shared" "program and libraries" Other Rest Nowhere, File;
     /// Pages of the program and its libraries that this process has written to.
     LibrariesPrivate "libraries_private" "libraries, written to" Other Rest Nowhere, Anonymous;
@@ -160,12 +162,12 @@ categories! {
 }
 
 impl Category {
-    /// All categories, in the order of a table.
+    /// Iterates over all categories, in table order.
     pub fn all() -> impl Iterator<Item = Category> {
         RubyType::ALL.into_iter().map(Category::RubyLive).chain(Self::FIXED.iter().copied())
     }
 
-    /// The category of this name in JSON and recordings.
+    /// Returns the category with this name in JSON and recordings.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|category| category.facts().name == name)
@@ -177,19 +179,19 @@ impl Category {
         self.facts().name.to_owned()
     }
 
-    /// The name in a table whose rows stand under their group's name.
+    /// The name in a table whose rows are grouped.
     #[must_use]
     pub fn label(self) -> &'static str {
         self.facts().label
     }
 
-    /// The group of rows in which it stands.
+    /// The category's group of rows.
     #[must_use]
     pub fn group(self) -> Group {
         self.facts().group
     }
 
-    /// The segment in which it is gathered.
+    /// The category's segment.
     #[must_use]
     pub fn segment(self) -> Segment {
         self.facts().segment
@@ -211,7 +213,8 @@ mod tests {
         assert_eq!(Category::named("no_such_category"), None);
     }
 
-    /// The third place where a category has a row; the schema is the second, and its test is the renderer's.
+    /// The guide is the third place with a row per category; the schema is the second, and the renderer's
+    /// test covers it.
     #[test]
     fn the_guide_explains_each_category() {
         let guide = include_str!("../../../../docs/guide/inspect.md");
@@ -234,7 +237,7 @@ mod tests {
         }
     }
 
-    /// The texts that a pattern like `a|b_(c|d)` stands for.
+    /// Expands a pattern like `a|b_(c|d)` into the texts it stands for.
     fn expand(pattern: &str) -> Vec<String> {
         let mut alternatives = vec![String::new()];
         let mut depth = 0;

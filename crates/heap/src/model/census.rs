@@ -4,35 +4,35 @@ use super::{Category, Segment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes per category. The sum is the process's RSS; what it misses is `unattributed_bytes` of the report.
+/// Bytes per category. The sum is the process's RSS, except for the `unattributed_bytes` of the report.
 ///
-/// Sums stop at the largest number instead of wrapping.
+/// Sums saturate instead of wrapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Census {
     bytes: BTreeMap<Category, u64>,
-    /// The heap of the live allocator was walked, so freed memory is told from live.
+    /// The heap of the live allocator was walked, which tells freed memory from live.
     walked: bool,
 }
 
 impl Census {
-    /// A census without bytes yet, of a process whose allocator's heap was walked.
+    /// Creates an empty census of a process whose allocator's heap was walked.
     #[must_use]
     pub fn of_walked_heap() -> Self {
         Census { walked: true, ..Census::default() }
     }
 
-    /// A census without bytes yet, that knows as much of the heap as this one.
+    /// Creates an empty census that is marked as walked if this one is.
     #[must_use]
     pub fn like(&self) -> Self {
         Census { bytes: BTreeMap::new(), walked: self.walked }
     }
 
-    /// Says that the heap of the live allocator was walked.
+    /// Marks the heap of the live allocator as walked.
     pub fn set_walked(&mut self) {
         self.walked = true;
     }
 
-    /// The heap of the live allocator was walked, so freed memory is told from live.
+    /// Returns whether the heap of the live allocator was walked, which tells freed memory from live.
     #[must_use]
     pub fn is_walked(&self) -> bool {
         self.walked
@@ -51,73 +51,74 @@ impl Census {
         parts.into_iter().for_each(|(category, bytes)| self.add(category, bytes));
     }
 
-    /// Adds another census. The sum tells freed memory from live only if both do.
+    /// Adds another census. The sum counts as walked only if both do.
     pub fn merge(&mut self, other: &Census) {
         self.walked &= other.walked;
         self.add_all(other.iter());
     }
 
-    /// Bytes of one category.
+    /// Returns the bytes of one category.
     #[must_use]
     pub fn bytes(&self, category: Category) -> u64 {
         self.bytes.get(&category).copied().unwrap_or(0)
     }
 
-    /// Categories that have bytes, in the order of the enumeration.
+    /// Iterates over the categories that have bytes, in declaration order.
     pub fn iter(&self) -> impl Iterator<Item = (Category, u64)> + '_ {
         self.bytes.iter().map(|(&category, &bytes)| (category, bytes))
     }
 
-    /// The sum over some categories.
+    /// Returns the sum over some categories.
     pub fn sum(&self, belongs: impl Fn(Category) -> bool) -> u64 {
         let bytes = self.iter().filter(|&(category, _)| belongs(category)).map(|(_, bytes)| bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// The sum over all categories.
+    /// Returns the sum over all categories.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.sum(|_| true)
     }
 
-    /// What the program is known to hold: malloc blocks in use, mapped ones included, and Ruby slots with an object. Where
-    /// the allocator's heap was not walked, the Ruby slots alone.
+    /// Returns the memory that the program is known to hold: malloc blocks in use, including mapped ones, and
+    /// Ruby slots with an object. If the allocator's heap was not walked, only the Ruby slots.
     #[must_use]
     pub fn live(&self) -> u64 {
         self.sum(|category| category.segment().is_live())
     }
 
-    /// Ruby slots with an object, of all types.
+    /// Returns the bytes of Ruby slots with an object, of all types.
     #[must_use]
     pub fn ruby_live(&self) -> u64 {
         Segment::RubyObjects.bytes(self)
     }
 
-    /// cached + trimmable + stranded; `None` where the heap was not walked.
+    /// Returns cached + trimmable + stranded; `None` if the heap was not walked.
     #[must_use]
     pub fn bloat(&self) -> Option<u64> {
         self.walked.then(|| self.sum(|category| category.segment().is_bloat()))
     }
 
-    /// Freed blocks in thread caches and fastbins; `None` where the heap was not walked.
+    /// Returns the bytes of freed blocks in thread caches and fastbins; `None` if the heap was not walked.
     #[must_use]
     pub fn cached(&self) -> Option<u64> {
         self.walked.then(|| Segment::Cached.bytes(self))
     }
 
-    /// What a trim would return; `None` where the heap was not walked.
+    /// Returns the bytes that a trim would return; `None` if the heap was not walked.
     #[must_use]
     pub fn trimmable(&self) -> Option<u64> {
         self.walked.then(|| Segment::Trimmable.bytes(self))
     }
 
-    /// Freed memory that nothing returns, holes included; `None` where the heap was not walked.
+    /// Returns the bytes of freed memory that nothing returns, including holes; `None` if the heap was not
+    /// walked.
     #[must_use]
     pub fn stranded(&self) -> Option<u64> {
         self.walked.then(|| Segment::Stranded.bytes(self))
     }
 
-    /// Of what is stranded, whole pages; `None` where the heap was not walked.
+    /// Returns the part of the stranded bytes on wholly free pages; `None` if the heap was not walked.
     #[must_use]
     pub fn holes(&self) -> Option<u64> {
         self.walked.then(|| self.bytes(Category::MallocHoles))

@@ -1,18 +1,18 @@
-//! Several processes looked at together: those the user named and the trees below them.
+//! Several processes inspected together: those named by the user and the trees below them.
 
 use super::{Census, Finding, Note, ProcessReport};
 use serde::{Deserialize, Serialize};
 use unbloat_process::Pid;
 use unbloat_untrusted::Untrusted;
 
-/// A process that could not be inspected. The others were.
+/// A process that could not be inspected, while the others were.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The process.
     pub pid: Pid,
     /// Its command line, if that much could be read.
     pub command: Option<Untrusted>,
-    /// What it is, why it could not be inspected, and what can be done.
+    /// The reason why it could not be inspected, and the next step.
     pub note: Note,
 }
 
@@ -23,30 +23,30 @@ pub struct Inspection {
     pub processes: Vec<ProcessReport>,
     /// The processes that could not be inspected.
     pub failures: Vec<Failure>,
-    /// What the figures mean for the processes together; empty for a single process.
+    /// Findings about the processes together; empty for a single process.
     pub verdict: Vec<Finding>,
 }
 
 impl Inspection {
-    /// The processes' proportional bytes together; `None` if one of them is not known.
+    /// Returns the processes' total proportional bytes; `None` if any is unknown.
     #[must_use]
     pub fn pss_bytes(&self) -> Option<u64> {
         self.processes.iter().map(|process| process.pss_bytes).sum()
     }
 
-    /// The bytes that only one of the processes has, together; `None` if one of them is not known.
+    /// Returns the processes' total unique bytes; `None` if any is unknown.
     #[must_use]
     pub fn uss_bytes(&self) -> Option<u64> {
         self.processes.iter().map(|process| process.uss_bytes).sum()
     }
 
-    /// The sum of the resident bytes, which counts a shared page once for each process that has it.
+    /// Returns the sum of the resident bytes, which counts a shared page once for each process that has it.
     #[must_use]
     pub fn rss_sum_bytes(&self) -> u64 {
         self.processes.iter().map(|process| process.rss_bytes).sum()
     }
 
-    /// The proportional censuses of all processes together; `None` if one of them is not known.
+    /// Returns the sum of the proportional censuses; `None` if any is unknown.
     #[must_use]
     pub fn proportional(&self) -> Option<Census> {
         let mut sum = Census::of_walked_heap();
@@ -56,8 +56,8 @@ impl Inspection {
         Some(sum)
     }
 
-    /// Bytes that a trim of every process would return; `None` if they are not known of one of them. A page that is shared
-    /// stays until all have returned it.
+    /// Returns the bytes that a trim of every process would return; `None` if unknown for any of them. A
+    /// shared page stays until all have returned it.
     #[must_use]
     pub fn trimmable_bytes(&self) -> Option<u64> {
         match self.proportional() {
@@ -66,14 +66,14 @@ impl Inspection {
         }
     }
 
-    /// Proportional bytes that the processes' programs have freed and the processes keep; `None` if they are not known of
-    /// one of them.
+    /// Returns the proportional bytes that the processes keep although their programs freed them; `None` if
+    /// unknown for any of them.
     #[must_use]
     pub fn bloat_bytes(&self) -> Option<u64> {
         self.proportional()?.bloat()
     }
 
-    /// PSS − bloat; `None` if one of the two is not known.
+    /// Returns PSS − bloat; `None` if either is unknown.
     #[must_use]
     pub fn floor_bytes(&self) -> Option<u64> {
         Some(self.pss_bytes()?.saturating_sub(self.bloat_bytes()?))

@@ -1,12 +1,12 @@
-//! The heap map: every page of every arena and of the Ruby heap, and what its bytes are used for.
+//! The heap map: every page of every arena and of the Ruby heap, with the uses of its bytes.
 //!
-//! The walkers [`Region::add`] what they claim, byte range by byte range; the renderers read pages. A page costs
-//! 16 bytes, so the map of a 2 GiB process takes 8 MiB.
+//! The walkers [`Region::add`] the byte ranges they account for; the renderers read pages. A page costs 16
+//! bytes, so the map of a 2 GiB process takes 8 MiB.
 
 use super::{Category, OnMap};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use unbloat_process::{PAGE_SIZE, Residency};
+use unbloat_process::{Residency, page_size};
 
 /// The map of one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,23 +16,23 @@ pub struct HeapMap {
 }
 
 impl HeapMap {
-    /// Pages of all regions, resident or not.
+    /// Returns the number of pages in all regions, resident or not.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.regions.iter().map(|region| region.pages.len()).sum()
     }
 }
 
-/// To whom a region belongs.
+/// The owner of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Owner {
     /// A heap of the arena whose `malloc_state` lies at this address.
     Arena(u64),
-    /// A large chunk with a mapping of its own.
+    /// A large chunk with its own mapping.
     MmappedChunk,
     /// Adjacent pages of the Ruby heap with slots of one size; 0 if they belong to no size pool.
     Ruby {
-        /// Bytes of a slot.
+        /// Size of a slot.
         slot_bytes: u64,
     },
 }
@@ -42,30 +42,30 @@ pub enum Owner {
 pub struct Region {
     /// First address, a multiple of the page size.
     pub start: u64,
-    /// To whom it belongs.
+    /// The region's owner.
     pub owner: Owner,
     /// Its pages, in order.
     pub pages: Vec<PageFill>,
 }
 
-/// What the bytes of one page are used for. What is missing to [`PAGE_SIZE`] on a resident page is overhead (headers,
-/// padding); a page that is not resident holds nothing.
+/// The uses of one page's bytes. On a resident page, the bytes missing from [`page_size`] are overhead
+/// (headers, padding); a page that is not resident holds nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageFill {
     /// The page is resident.
     pub resident: bool,
     /// Bytes in the order of [`PageUse::ALL`].
-    bytes: [u16; PageUse::ALL.len()],
+    bytes: [u32; PageUse::ALL.len()],
 }
 
-/// The uses that the map tells apart.
+/// The uses that the map distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PageUse {
     /// Payload of malloc chunks in use.
     Live,
     /// Freed, in a thread cache or fastbin.
     Cached,
-    /// Freed, `malloc_trim(0)` would return it.
+    /// Freed, and returned by `malloc_trim(0)`.
     Trimmable,
     /// Freed, but on a page that something live shares.
     Stranded,
@@ -89,7 +89,8 @@ impl PageUse {
         PageUse::RubyFree,
     ];
 
-    /// The use that bytes of a census category have on the map; `None` for what the map does not show.
+    /// Returns the use on the map of a census category's bytes; `None` for categories that the map does not
+    /// show.
     #[must_use]
     pub fn of(category: Category) -> Option<Self> {
         match category.facts().on_map {
@@ -100,43 +101,43 @@ impl PageUse {
 }
 
 impl PageFill {
-    /// Bytes of the page that have this use.
+    /// Returns the page's bytes with this use.
     #[must_use]
-    pub fn bytes(&self, page_use: PageUse) -> u16 {
+    pub fn bytes(&self, page_use: PageUse) -> u32 {
         self.bytes[page_use as usize]
     }
 
-    /// Bytes in the order of [`PageUse::ALL`].
+    /// Returns the bytes in the order of [`PageUse::ALL`].
     #[must_use]
-    pub fn all(&self) -> &[u16; PageUse::ALL.len()] {
+    pub fn all(&self) -> &[u32; PageUse::ALL.len()] {
         &self.bytes
     }
 }
 
 impl Region {
-    /// The pages that `residency` describes, resident as it says, with nothing on them yet.
+    /// Creates a region with the pages that `residency` describes, without any uses yet.
     #[must_use]
     pub fn new(residency: &Residency, owner: Owner) -> Self {
-        let mut pages = vec![PageFill::default(); (residency.len() / PAGE_SIZE) as usize];
+        let mut pages = vec![PageFill::default(); (residency.len() / page_size()) as usize];
         for run in residency.resident_runs() {
-            let page = |address: u64| ((address - residency.start()) / PAGE_SIZE) as usize;
+            let page = |address: u64| ((address - residency.start()) / page_size()) as usize;
             pages[page(run.start)..page(run.end)].iter_mut().for_each(|page| page.resident = true);
         }
         Region { start: residency.start(), owner, pages }
     }
 
-    /// Says what the bytes of `range` are. Bytes on pages that are not resident, outside of the region, or of a
-    /// category that the map does not know, are left out.
+    /// Sets the category of the bytes of `range`. Bytes on absent pages, outside the region, or of a category
+    /// that the map does not show are ignored.
     pub fn add(&mut self, range: Range<u64>, category: Category) {
         let Some(page_use) = PageUse::of(category) else { return };
-        let end = range.end.min(self.start + self.pages.len() as u64 * PAGE_SIZE);
+        let end = range.end.min(self.start + self.pages.len() as u64 * page_size());
         let mut at = range.start.max(self.start);
         while at < end {
-            let next = (at / PAGE_SIZE * PAGE_SIZE + PAGE_SIZE).min(end);
-            let page = &mut self.pages[((at - self.start) / PAGE_SIZE) as usize];
+            let next = (at / page_size() * page_size() + page_size()).min(end);
+            let page = &mut self.pages[((at - self.start) / page_size()) as usize];
             if page.resident {
                 let bytes = &mut page.bytes[page_use as usize];
-                *bytes = bytes.saturating_add((next - at) as u16).min(PAGE_SIZE as u16);
+                *bytes = bytes.saturating_add((next - at) as u32).min(page_size() as u32);
             }
             at = next;
         }

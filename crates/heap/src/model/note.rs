@@ -1,11 +1,24 @@
-//! Notes: what an inspection could not tell, why, and what to do about it.
+//! Notes: the limitations of an inspection, their reasons, and the next steps.
 
 use serde::{Deserialize, Serialize};
 use unbloat_process::Error;
 
+/// The reader's next step after a limitation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextStep {
+    /// A sentence, which ends every note of the code.
+    Do(&'static str),
+    /// Named by the error that the note repeats.
+    InError,
+    /// None: the note says how things are, and nobody can change it.
+    Nothing,
+}
+
+use NextStep::{Do, InError, Nothing};
+
 /// Defines the codes. A row: documentation, code, name for scripts, next step.
 macro_rules! note_codes {
-    ($($(#[$doc:meta])+ $code:ident $name:literal $next_step:literal;)+) => {
+    ($($(#[$doc:meta])+ $code:ident $name:literal $next_step:expr;)+) => {
         /// The kind of a limitation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum NoteCode {
@@ -22,9 +35,9 @@ macro_rules! note_codes {
                 match self { $(NoteCode::$code => $name,)+ }
             }
 
-            /// What the reader can do; empty where the note's own text says it or nothing can be done.
+            /// The reader's next step.
             #[must_use]
-            pub fn next_step(self) -> &'static str {
+            pub fn next_step(self) -> NextStep {
                 match self { $(NoteCode::$code => $next_step,)+ }
             }
         }
@@ -33,83 +46,88 @@ macro_rules! note_codes {
 
 note_codes! {
     /// The process has ended.
-    Gone "gone" "";
-    /// The kernel does not let us look.
-    NotPermitted "not-permitted" "";
+    Gone "gone" InError;
+    /// The kernel denied access.
+    NotPermitted "not-permitted" InError;
     /// Memory could not be read.
-    Unreadable "unreadable" "";
-    /// A file of `/proc` is not as documented.
-    Malformed "malformed" "";
+    Unreadable "unreadable" InError;
+    /// A file in `/proc` deviates from its documented format.
+    Malformed "malformed" InError;
     /// The status page could not be read.
-    StatusPage "status-page" "";
+    StatusPage "status-page" InError;
     /// A system call failed.
-    Io "io" "";
-    /// The kernel lacks what is needed.
-    Absent "absent" "";
+    Io "io" Nothing;
+    /// A page is not resident.
+    Absent "absent" Nothing;
     /// A mapped file could not be read.
-    Image "image" "";
-    /// A list of `/proc` is longer than any program needs.
-    TooMany "too-many" "";
+    Image "image" Nothing;
+    /// A list in `/proc` is longer than any program needs.
+    TooMany "too-many" InError;
     /// The process became another program meanwhile.
-    Replaced "replaced" "";
-    /// The look did not come to an end within its limits.
-    GaveUp "gave-up" "";
+    Replaced "replaced" InError;
+    /// The inspection did not finish within its limits.
+    GaveUp "gave-up" InError;
     /// A kernel thread.
-    KernelThread "kernel-thread" "";
+    KernelThread "kernel-thread" Nothing;
     /// A zombie.
-    Zombie "zombie" "";
+    Zombie "zombie" Nothing;
     /// A 32-bit program.
-    Program32Bit "program-32-bit" "";
-    /// Only what `/proc` shows everyone.
-    CountersOnly "counters-only" "";
-    /// What the control group is charged.
-    ControlGroup "cgroup" "";
+    Program32Bit "program-32-bit" Nothing;
+    /// Only what `/proc` shows everyone is available.
+    CountersOnly "counters-only" Nothing;
+    /// The memory charged to the control group.
+    ControlGroup "cgroup" Nothing;
     /// PSS and USS are missing.
-    NoPss "no-pss" "";
-    /// The kernel does not tell zero pages apart.
-    ZeroPages "zero-pages" "Linux 6.7 or newer tells them apart.";
+    NoPss "no-pss" InError;
+    /// The kernel cannot identify zero pages.
+    ZeroPages "zero-pages" Do("Linux 6.7 or newer distinguishes them.");
     /// The runtime's status page cannot be read.
-    RuntimeUnreadable "runtime-unreadable" "`unbloat status` says more.";
-    /// The live allocator is not known.
-    AllocatorUnknown "allocator-unknown" "";
-    /// The look reached its limit.
-    LookLimited "look-limited" "The figures of the other parts hold.";
-    /// glibc's malloc is there and cannot be read.
-    GlibcUnreadable "glibc-unreadable" "Please report the version of this libc, so that it can be added.";
+    RuntimeUnreadable "runtime-unreadable" Do("`unbloat status` has details.");
+    /// The live allocator is unknown.
+    AllocatorUnknown "allocator-unknown" Do("Please report which one it is, so that it can be added.");
+    /// glibc's malloc is present but cannot be read.
+    GlibcUnreadable "glibc-unreadable" Do("Please report the version of this libc, so that it can be added.");
     /// The ring of arenas cannot be read.
-    ArenasUnreadable "arenas-unreadable" "Look again; if it stays, please report the version of this libc.";
+    ArenasUnreadable "arenas-unreadable" Do("Try again; if it persists, please report the version of this \
+        libc.");
     /// Some arenas were not reached.
-    ArenasIncomplete "arenas-incomplete" "Look again at a quieter moment, or with --stop.";
+    ArenasIncomplete "arenas-incomplete" Do("Try again at a quieter moment, or with --stop.");
     /// An arena's heaps cannot be read.
-    HeapsUnreadable "heaps-unreadable" "Look again at a quieter moment, or with --stop.";
-    /// An arena's lock was held whenever the process was stopped.
-    ArenaLocked "arena-locked" "Look again at a quieter moment.";
+    HeapsUnreadable "heaps-unreadable" Do("Try again at a quieter moment, or with --stop.");
+    /// An arena's lock was held at every stop of the process.
+    ArenaLocked "arena-locked" Do("Try again at a quieter moment.");
     /// An arena's lock cannot be read.
-    ArenaLockUnknown "arena-lock-unknown" "Look again at a quieter moment.";
+    ArenaLockUnknown "arena-lock-unknown" Do("Try again at a quieter moment.");
     /// A part of the main arena was not recognized.
-    MainArenaIncomplete "main-arena-incomplete" "";
+    MainArenaIncomplete "main-arena-incomplete" Do("Try again at a quieter moment, or with --stop.");
     /// A heap is damaged.
-    HeapDamaged "heap-damaged" "Valgrind or AddressSanitizer finds where the program writes too far.";
-    /// Chunks with mappings of their own are missing.
-    MappedChunksIncomplete "mapped-chunks-incomplete" "";
+    HeapDamaged "heap-damaged" Do("Valgrind or AddressSanitizer can find the write out of bounds.");
+    /// Some chunks with their own mappings are missing.
+    MappedChunksIncomplete "mapped-chunks-incomplete" Nothing;
     /// jemalloc's heap cannot be walked.
-    JemallocUnreadable "jemalloc-unreadable" "Its release call still works: `unbloat trim`.";
-    /// Blocks that only the thread caches of a forking process's other threads hold.
-    CachesForgotten "caches-forgotten" "Preload the application in a master without running threads, or run under `unbloat run --policy lean`.";
+    JemallocUnreadable "jemalloc-unreadable" Do("Its release call still works: `unbloat trim`.");
+    /// Blocks left in the caches of a forking process's other threads.
+    CachesForgotten "caches-forgotten" Do("Preload the application in a master without running threads, or run under `unbloat run --policy lean`.");
     /// No page of Ruby's heap was found.
-    RubyHeapNotFound "ruby-heap-not-found" "Look again once it has started.";
-    /// This Ruby's layouts are not known.
-    RubyLayoutUnknown "ruby-layout-unknown" "A newer Unbloat may know them.";
+    RubyHeapNotFound "ruby-heap-not-found" Do("Try again once it has started.");
+    /// This Ruby's layouts are unknown.
+    RubyLayoutUnknown "ruby-layout-unknown" Do("A newer Unbloat may know them.");
+    /// This is no Ruby.
+    NoRuby "no-ruby" Nothing;
+    /// The names of classes cannot be read.
+    RubyNamesUnknown "ruby-names-unknown" Do("A newer Unbloat may know them.");
+    /// The references of this Ruby are not known.
+    RubyReferencesUnknown "ruby-references-unknown" Do("A newer Unbloat may know them.");
     /// Owners were sampled.
-    RubyOwnersSampled "ruby-owners-sampled" "";
+    RubyOwnersSampled "ruby-owners-sampled" Nothing;
     /// Slots could not be read.
-    RubySlotsUnread "ruby-slots-unread" "";
+    RubySlotsUnread "ruby-slots-unread" Nothing;
     /// Ruby pages vanished while they were read.
-    RubyPagesVanished "ruby-pages-vanished" "Look again, or with --stop.";
+    RubyPagesVanished "ruby-pages-vanished" Do("Try again, possibly with --stop.");
 }
 
 impl NoteCode {
-    /// The code of an error.
+    /// Returns the code of an error.
     #[must_use]
     pub fn of(error: &Error) -> Self {
         match error {
@@ -133,18 +151,18 @@ impl NoteCode {
 pub struct Note {
     /// Its kind, which scripts can rely on.
     pub code: NoteCode,
-    /// What is missing, why, and what can be done.
+    /// The limitation, its reason, and the next step.
     pub text: String,
 }
 
 impl Note {
-    /// A note that says `what` is missing and why, and then the next step of its code.
+    /// Creates a note that says `what` is missing and why, followed by the next step of its code.
     #[must_use]
     pub fn new(code: NoteCode, what: impl Into<String>) -> Self {
         let mut text = what.into();
-        if !code.next_step().is_empty() {
+        if let Do(step) = code.next_step() {
             text.push(' ');
-            text.push_str(code.next_step());
+            text.push_str(step);
         }
         Note { code, text }
     }
@@ -159,11 +177,12 @@ mod tests {
     fn names_are_unique_and_next_steps_are_sentences() {
         let names: BTreeSet<_> = NoteCode::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(names.len(), NoteCode::ALL.len());
-        for step in NoteCode::ALL.iter().map(|code| code.next_step()) {
-            assert!(step.is_empty() || step.ends_with('.'), "{step}");
+        for code in NoteCode::ALL {
+            let step = code.next_step();
+            assert!(!matches!(step, Do(text) if !text.ends_with('.')), "{step:?}");
         }
         let note = Note::new(NoteCode::ZeroPages, "This kernel does not tell them apart.");
-        assert_eq!(note.text, "This kernel does not tell them apart. Linux 6.7 or newer tells them apart.");
+        assert_eq!(note.text, "This kernel does not tell them apart. Linux 6.7 or newer distinguishes them.");
     }
 
     #[test]

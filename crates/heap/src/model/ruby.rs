@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use unbloat_process::sandbox::names::{self, Name};
 
-/// Defines the types with their names, as CRuby and as the census write them.
+/// Defines the types with their names in CRuby and in the census.
 macro_rules! ruby_types {
     ($($(#[$doc:meta])* $variant:ident $category:literal),+ $(,)?) => {
         /// The type of an object in a slot: the low five bits of its flags word
@@ -60,29 +60,41 @@ ruby_types! {
     Unknown "ruby_live_unknown",
 }
 
+impl RubyType {
+    /// The type with this code: the low five bits of an object's flags.
+    #[must_use]
+    pub fn of_code(code: u8) -> Self {
+        match crate::ruby::slots::category(u64::from(code)) {
+            super::Category::RubyLive(ruby_type) => ruby_type,
+            _ => RubyType::Unknown,
+        }
+    }
+}
+
 /// The slots of one size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizePool {
-    /// Bytes of a slot.
+    /// Size of a slot.
     pub slot_bytes: u64,
-    /// Heap pages.
+    /// Number of heap pages.
     pub pages: u64,
-    /// Slots in them.
+    /// Number of slots in them.
     pub slots: u64,
-    /// Slots with an object.
+    /// Number of slots with an object.
     pub live_slots: u64,
-    /// Slots that could not be read: their pages are swapped out or were never touched.
+    /// Number of slots that could not be read, because their pages are swapped out or were never touched.
     pub unread_slots: u64,
-    /// Pages whose slots are all free.
+    /// Number of pages whose slots are all free.
     pub empty_pages: u64,
-    /// Pages in the tomb: empty, not used for new objects while eden has room. 0 from 3.4 on, which has no tomb.
+    /// Number of pages in the tomb: empty, and unused as long as eden has room. 0 from 3.4 on, which has no
+    /// tomb.
     pub tomb_pages: u64,
-    /// Slots on tomb pages.
+    /// Number of slots on tomb pages.
     pub tomb_slots: u64,
 }
 
 impl SizePool {
-    /// Slots that were read and have no object.
+    /// Returns the number of slots that were read and have no object.
     #[must_use]
     pub fn free_slots(&self) -> u64 {
         self.slots.saturating_sub(self.live_slots + self.unread_slots)
@@ -92,67 +104,68 @@ impl SizePool {
 /// The CRuby heap of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RubyHeap {
-    /// `ruby_version` as the program has it, for example `3.1.2`.
+    /// `ruby_version` of the program, for example `3.1.2`.
     pub version: String,
-    /// Bytes of a heap page: 16 KiB up to 3.1, 64 KiB from 3.2 on.
+    /// Size of a heap page: 16 KiB up to 3.1, 64 KiB from 3.2 on.
     pub page_bytes: u64,
-    /// One entry a slot size, ascending.
+    /// One entry per slot size, ascending.
     pub pools: Vec<SizePool>,
-    /// Pages that belong to no size pool: the list of empty pages that 3.4 and later keep.
+    /// Number of pages that belong to no size pool: the list of empty pages that 3.4 and later keep.
     pub unassigned_pages: u64,
     /// Live slots by type.
     pub objects: Vec<(RubyType, u64)>,
     /// Internal objects by kind, by CRuby's name without `imemo_` (`enum imemo_type`, internal/imemo.h).
     #[serde(with = "names::counted")]
     pub imemos: Vec<(Name, u64)>,
-    /// Malloc bytes by the type of the Ruby object that owns them; `None` when this version's layouts are not known.
+    /// Malloc bytes by the type of the owning Ruby object; `None` if this version's layouts are unknown.
     pub malloc_owned: Option<Vec<(RubyType, u64)>>,
-    /// Pages that would be empty if all live slots of a pool were packed together.
+    /// Number of pages that would become empty if all live slots of a pool were packed together.
     pub compactable_pages: u64,
-    /// `heap_sorted_length` or what replaces it in this version.
+    /// `heap_sorted_length`, or its replacement in this version.
     pub sorted_length: Option<u64>,
 }
 
 impl RubyHeap {
-    /// Heap pages, in a pool or not: `GC.stat[:heap_allocated_pages]`.
+    /// Returns the number of heap pages, in a pool or not: `GC.stat[:heap_allocated_pages]`.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.unassigned_pages + self.pools.iter().map(|pool| pool.pages).sum::<u64>()
     }
 
-    /// Pages in use for objects: `GC.stat[:heap_eden_pages]`.
+    /// Returns the number of pages in use for objects: `GC.stat[:heap_eden_pages]`.
     #[must_use]
     pub fn eden_pages(&self) -> u64 {
         self.pools.iter().map(|pool| pool.pages - pool.tomb_pages).sum()
     }
 
-    /// Live slots over slots in eden pages: how well the pages in use are filled. `None` without such slots.
+    /// Returns live slots over slots in eden pages: the fill rate of the pages in use. `None` without such
+    /// slots.
     #[must_use]
     pub fn slot_use(&self) -> Option<f64> {
         let slots: u64 = self.pools.iter().map(|pool| pool.slots - pool.tomb_slots).sum();
         (slots > 0).then(|| self.live_slots() as f64 / slots as f64)
     }
 
-    /// Eden pages over sorted length: how many of the places in the list of pages are in use for objects. `None` where
-    /// the sorted length is not known.
+    /// Returns eden pages over sorted length: the share of entries in the page list that are in use for
+    /// objects. `None` if the sorted length is unknown.
     #[must_use]
     pub fn page_use(&self) -> Option<f64> {
         let places = self.sorted_length.filter(|&places| places > 0)?;
         Some(self.eden_pages() as f64 / places as f64)
     }
 
-    /// Slots of all pools: `GC.stat[:heap_available_slots]`.
+    /// Returns the number of slots in all pools: `GC.stat[:heap_available_slots]`.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.pools.iter().map(|pool| pool.slots).sum()
     }
 
-    /// Slots with an object.
+    /// Returns the number of slots with an object.
     #[must_use]
     pub fn live_slots(&self) -> u64 {
         self.pools.iter().map(|pool| pool.live_slots).sum()
     }
-    /// Slots without an object.
+    /// Returns the number of slots without an object.
     #[must_use]
     pub fn free_slots(&self) -> u64 {
         self.pools.iter().map(SizePool::free_slots).sum()

@@ -1,19 +1,19 @@
-//! The account that `libunbloat.so` gives of itself in a process that runs under `unbloat run`.
+//! The status that `libunbloat.so` reports in a process started by `unbloat run`.
 
 use serde::{Deserialize, Serialize};
 use unbloat_contract::{Snapshot, Text, Word};
 use unbloat_untrusted::Untrusted;
 
-/// The runtime's account at the moment of the look.
+/// The runtime's status at the moment of the inspection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
-    /// The policy in force, spelled as `unbloat run --policy` takes it.
+    /// The policy in force, in the spelling of `unbloat run --policy`.
     pub policy: Untrusted,
-    /// How often it gave freed memory back.
+    /// Number of times it returned freed memory.
     pub trims: u64,
-    /// Bytes by which the resident set shrank over all of those.
+    /// Total bytes by which this shrank the resident set.
     pub returned_bytes: u64,
-    /// What of the policy does not work here and why.
+    /// The part of the policy that does not work here, and the reason.
     pub problem: Option<Untrusted>,
 }
 

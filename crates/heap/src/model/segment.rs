@@ -1,4 +1,4 @@
-//! The segments in which categories are gathered, as a reader tells them apart at a glance.
+//! The segments into which categories are grouped, as a reader distinguishes them at a glance.
 
 use super::{Category, Census};
 use serde::{Deserialize, Serialize};
@@ -13,20 +13,20 @@ pub enum Segment {
     Live,
     /// Freed, in a thread cache or fastbin.
     Cached,
-    /// Freed, and a trim returns it.
+    /// Freed, and returned by a trim.
     Trimmable,
-    /// Freed, and nothing returns it.
+    /// Freed, and returned by nothing.
     Stranded,
     /// Ruby slots without an object.
     RubyFree,
-    /// The program, its libraries, stacks and what else is neither heap nor unknown.
+    /// The program, its libraries, stacks and everything else that is neither heap nor unknown.
     Rest,
-    /// Memory whose use is not known.
+    /// Memory of unknown use.
     NotTold,
 }
 
 impl Segment {
-    /// All segments in the order of a bar: what the program holds, bloat with the worst first, and what is neither.
+    /// All segments in the order of a bar: first held memory, then bloat with the worst first, then the rest.
     pub const ALL: [Segment; 8] = [
         Segment::RubyObjects,
         Segment::Live,
@@ -38,7 +38,7 @@ impl Segment {
         Segment::NotTold,
     ];
 
-    /// All segments in the order of stacked areas: what is needed at the bottom.
+    /// All segments in stacking order: needed memory at the bottom.
     pub const STACKED: [Segment; 8] = [
         Segment::Rest,
         Segment::RubyObjects,
@@ -50,39 +50,39 @@ impl Segment {
         Segment::Stranded,
     ];
 
-    /// The segment of a category by its name in JSON and recordings. A name that this version does not know counts as
-    /// not told.
+    /// Returns the segment of a category by its name in JSON and recordings. Names unknown to this version
+    /// map to [`Segment::NotTold`].
     #[must_use]
     pub fn named(category: &str) -> Self {
         Category::named(category).map_or(Segment::NotTold, Category::segment)
     }
 
-    /// The program holds it.
+    /// The program holds this memory.
     #[must_use]
     pub fn is_live(self) -> bool {
         matches!(self, Segment::RubyObjects | Segment::Live)
     }
 
-    /// The program has freed it and the process keeps it.
+    /// The program freed this memory and the process keeps it.
     #[must_use]
     pub fn is_bloat(self) -> bool {
         matches!(self, Segment::Cached | Segment::Trimmable | Segment::Stranded)
     }
 
-    /// Bytes of a census that belong to the segment.
+    /// Returns the bytes of a census that belong to the segment.
     #[must_use]
     pub fn bytes(self, census: &Census) -> u64 {
         census.sum(|category| category.segment() == self)
     }
 
-    /// Bytes of a recorded census that belong to the segment, by the names of its categories.
+    /// Returns the bytes of a recorded census that belong to the segment, by the names of its categories.
     #[must_use]
     pub fn recorded_bytes(self, census: &BTreeMap<String, u64>) -> u64 {
         let bytes = census.iter().filter(|(name, _)| Segment::named(name) == self).map(|(_, &bytes)| bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// The segments of a recorded census that have bytes.
+    /// Returns the segments of a recorded census that have bytes.
     #[must_use]
     pub fn recorded(census: &BTreeMap<String, u64>) -> Vec<(Segment, u64)> {
         let all = Segment::ALL.iter().map(|&segment| (segment, segment.recorded_bytes(census)));
@@ -104,7 +104,7 @@ impl Segment {
         }
     }
 
-    /// The name in the data and the style sheet of a page.
+    /// The name in a page's data and style sheet.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {

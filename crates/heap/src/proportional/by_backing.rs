@@ -1,13 +1,13 @@
-//! By what backs the memory: anonymous memory, files, shared memory.
+//! Splits proportional bytes by backing: anonymous memory, files, shared memory.
 //!
-//! The kernel tells the proportional bytes of each of the three (`smaps_rollup`, Linux 5.4 and newer). Each category is of
-//! one of them, and gets its share of that part by its resident bytes. So the sum is the PSS to the byte; within a part it
-//! is taken that all categories are shared alike.
+//! The kernel reports the proportional bytes of each of the three (`smaps_rollup`, Linux 5.4 and newer). Each
+//! category belongs to one of them and gets a share of that part in proportion to its resident bytes. The sum
+//! is therefore the PSS to the byte; within a part, all categories are assumed to be equally shared.
 
 use crate::model::{BackedBy, Census};
 use unbloat_process::Backed;
 
-/// Shares the proportional bytes out. `None` if a part has bytes but the census has no category for it.
+/// Distributes the proportional bytes. `None` if a part has bytes but the census has no category for it.
 pub(crate) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
     let mut shared = census.like();
     for (part, bytes) in [
@@ -24,7 +24,7 @@ pub(crate) fn share_out(census: &Census, parts: Backed) -> Option<Census> {
             return None;
         }
         for (category, bytes) in resident {
-            // Of what is left, so that rounding leaves nothing over.
+            // Divides the remainder, so that rounding leaves nothing over.
             let share = (u128::from(left) * u128::from(bytes) / u128::from(resident_left.max(1))) as u64;
             shared.add(category, share);
             (left, resident_left) = (left - share, resident_left.saturating_sub(bytes));

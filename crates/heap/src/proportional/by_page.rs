@@ -1,16 +1,18 @@
-//! Page by page: what one process alone has counts in full, and what others have, too, counts in part.
+//! Splits proportional bytes page by page: exclusive pages count in full, shared ones in part.
 //!
-//! The kernel tells of each page whether one process alone has it, but not how many others do, and of the whole process
-//! the proportional size of its anonymous memory and of the rest (`smaps_rollup`). So each shared anonymous page counts
-//! the same, just so that their sum is what the kernel says; memory of files likewise.
+//! The kernel says of each page whether it is exclusive to one process, but not how many share it; of the
+//! whole process it reports the proportional size of anonymous memory and of the rest (`smaps_rollup`). So
+//! each shared anonymous page counts the same, such that their sum matches the kernel's figure; file memory
+//! likewise.
 
 use crate::model::{BackedBy, Census, HeapMap, OnMap, PageUse, ProcessReport};
-use unbloat_process::{Backing, Maps, PAGE_SIZE, PageMap, Residency, Result, Rollup};
+use std::ops::Range;
+use unbloat_process::{Backing, Maps, PageMap, Populated, Residency, Result, Rollup, page_size};
 
-/// What one question to the page map covers at most, to bound memory.
+/// Maximum range of one page-map query, to bound memory.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// Bytes on pages that one process alone has, and on pages that others have, too.
+/// Bytes on exclusive pages, and bytes on shared pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Split {
     exclusive: u64,
@@ -30,50 +32,52 @@ impl Split {
         }
     }
 
-    /// What a byte counts on average when a shared one counts `factor`.
+    /// Returns the average weight of a byte if a shared one counts `factor`.
     fn weight(self, factor: f64) -> f64 {
         let all = self.exclusive + self.shared;
         if all == 0 { 1.0 } else { (self.exclusive as f64 + self.shared as f64 * factor) / all as f64 }
     }
 }
 
-/// How the anonymous memory of a process is shared.
+/// The sharing of a process's anonymous memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shares {
-    /// By use of the map's pages, in the order of [`PageUse::ALL`].
+    /// By use on the map's pages, in the order of [`PageUse::ALL`].
     uses: [Split; PageUse::ALL.len()],
     /// Overhead on the map's pages.
     overhead: Split,
-    /// Anonymous memory that the map does not show.
+    /// Anonymous memory outside the map.
     rest: Split,
 }
 
-/// The proportional census of a process whose heap map was drawn. `None` where the kernel (before 5.4) does not tell
-/// anonymous memory apart.
+/// Returns the proportional census of a process whose heap map was drawn. `None` if the kernel (before 5.4)
+/// does not report anonymous memory separately.
 ///
 /// # Errors
-/// The process is gone or may not be looked at.
+/// The process is gone or access to it is denied.
 pub(crate) fn census(report: &ProcessReport, map: &HeapMap) -> Result<Option<Census>> {
     let rollup = Rollup::of(report.pid)?;
     let Some(pss_anonymous) = rollup.pss_parts.map(|parts| parts.anonymous_bytes) else { return Ok(None) };
     let pages = PageMap::of(report.pid)?;
     let mut all = Split::default();
-    // The kernel's own pages (vsyscall lies outside of what can be asked about) are not the process's.
+    // The kernel's own pages (vsyscall lies beyond the addresses that can be queried) do not belong to the
+    // process.
     let maps = Maps::of(report.pid)?;
+    let populated = Populated::of(report.pid, &pages, &maps)?;
     for mapping in maps.iter().filter(|mapping| !matches!(mapping.backing, Backing::Kernel(_))) {
-        each_window(&pages, mapping.start, mapping.end, |residency, page| {
+        each_window((&pages, &populated), mapping.range(), |residency, page| {
             if !residency.is_file(page) {
-                all.add(PAGE_SIZE, residency.is_exclusive(page));
+                all.add(page_size(), residency.is_exclusive(page));
             }
         })?;
     }
     let mut shares = Shares::default();
     for region in &map.regions {
-        let end = region.start + region.pages.len() as u64 * PAGE_SIZE;
-        each_window(&pages, region.start, end, |residency, page| {
-            let fill = &region.pages[((page - region.start) / PAGE_SIZE) as usize];
+        let end = region.start + region.pages.len() as u64 * page_size();
+        each_window((&pages, &populated), region.start..end, |residency, page| {
+            let fill = &region.pages[((page - region.start) / page_size()) as usize];
             let exclusive = residency.is_exclusive(page);
-            let mut left = PAGE_SIZE;
+            let mut left = page_size();
             for (split, &bytes) in shares.uses.iter_mut().zip(fill.all()) {
                 split.add(bytes.into(), exclusive);
                 left = left.saturating_sub(bytes.into());
@@ -87,7 +91,7 @@ pub(crate) fn census(report: &ProcessReport, map: &HeapMap) -> Result<Option<Cen
     Ok(Some(weigh(&report.census, &shares, factors(&rollup, pss_anonymous, all, anonymous))))
 }
 
-/// What a shared anonymous byte and what a byte of a file counts.
+/// The weight of a shared anonymous byte, and that of a file byte.
 #[derive(Debug, Clone, Copy)]
 struct Factors {
     shared_anonymous: f64,
@@ -123,15 +127,16 @@ fn weigh(census: &Census, shares: &Shares, factors: Factors) -> Census {
 }
 
 /// Calls `visit` for each resident page.
-fn each_window(pages: &PageMap, start: u64, end: u64, mut visit: impl FnMut(&Residency, u64)) -> Result<()> {
-    let mut at = start;
-    while at < end {
-        let len = (end - at).min(WINDOW_BYTES);
-        let residency = pages.residency_with_sharing(at, len)?;
+fn each_window(
+    (pages, populated): (&PageMap, &Populated),
+    range: Range<u64>,
+    mut visit: impl FnMut(&Residency, u64),
+) -> Result<()> {
+    for window in populated.windows(&range, WINDOW_BYTES) {
+        let residency = pages.residency_with_sharing(window.start, window.end - window.start)?;
         for run in residency.resident_runs() {
-            run.step_by(PAGE_SIZE as usize).for_each(|page| visit(&residency, page));
+            run.step_by(page_size() as usize).for_each(|page| visit(&residency, page));
         }
-        at += len;
     }
     Ok(())
 }

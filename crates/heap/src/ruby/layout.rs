@@ -1,16 +1,16 @@
 //! Layouts of the garbage collector's structures that are read from outside, by version.
 //!
-//! All offsets are those of LP64 Linux. Sources are CRuby's own files at the release tags named below; the structures
-//! did not change between the patch releases of a minor version. Nothing here is believed without a structural check
-//! at run time ([`super::pages`], [`super::objspace`]).
+//! All offsets are for LP64 Linux. Sources are CRuby's own files at the release tags named below; the
+//! structures did not change between the patch releases of a minor version. Every layout is verified by
+//! structural checks at run time before it is used ([`super::pages`], [`super::objspace`]).
 
 /// The shape of heap pages (`struct heap_page` and `struct heap_page_body`): `gc.c` up to 3.3,
 /// `gc/default/default.c` from 3.4 on. Offsets are bytes into `struct heap_page`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLayout {
-    /// `HEAP_PAGE_ALIGN`: bodies lie at multiples of it.
+    /// `HEAP_PAGE_ALIGN`: the alignment of bodies.
     pub page_bytes: u64,
-    /// `HEAP_PAGE_SIZE`: 40 bytes less in 2.7, which left them to malloc's header of the next chunk
+    /// `HEAP_PAGE_SIZE`: 40 bytes less in 2.7, which left them for the header of malloc's next chunk
     /// (`REQUIRED_SIZE_BY_MALLOC`).
     pub body_bytes: u64,
     /// `slot_size`; before 3.1 all slots have [`RVALUE_BYTES`].
@@ -33,7 +33,7 @@ pub struct PageLayout {
 
 /// `sizeof(RVALUE)`, the smallest slot, in all versions.
 pub const RVALUE_BYTES: u64 = 40;
-/// Bytes of `struct heap_page` that are read: the longest shape up to the end of `page_node`.
+/// Number of bytes read of a `struct heap_page`: the longest shape up to the end of `page_node`.
 pub const PAGE_HEAD_BYTES: usize = 72;
 /// `in_tomb` in `struct heap_page`'s flags (`before_sweep`, `has_remembered_objects`, `has_uncollectible…`, `in_tomb`).
 pub const IN_TOMB: u32 = 1 << 3;
@@ -53,7 +53,7 @@ pub(super) const PAGE_3_0: PageLayout = PageLayout {
     start: 24,
     node: 40,
 };
-/// v3_1_2 gc.c:855-903; from here on pages have mappings of their own.
+/// v3_1_2 gc.c:855-903; from here on pages have their own mappings.
 pub(super) const PAGE_3_1: PageLayout = PageLayout {
     page_bytes: 16 << 10,
     body_bytes: 16 << 10,
@@ -75,18 +75,18 @@ pub(super) const PAGE_3_3: PageLayout = PageLayout { tomb_flags: Some(12), ..PAG
 pub(super) const PAGE_3_4: PageLayout =
     PageLayout { tomb_flags: None, body: Some(32), start: 40, node: 56, ..PAGE_3_3 };
 
-/// The shapes to try when the version is not known, the strictest first.
+/// The shapes to try for an unknown version, strictest first.
 pub const PAGE_LAYOUTS: [PageLayout; 6] = [PAGE_3_4, PAGE_3_3, PAGE_3_2, PAGE_3_1, PAGE_3_0, PAGE_2_7];
 
-/// Where in `rb_objspace_t` the counters lie that are read, from the first size pool on: `size_pools[0]` (3.1 to 3.3),
-/// `heaps[0]` (from 3.4 on), `eden_heap`, with `tomb_heap` behind it (before 3.1).
+/// Offsets in `rb_objspace_t` of the counters that are read, relative to the first size pool: `size_pools[0]`
+/// (3.1 to 3.3), `heaps[0]` (from 3.4 on), `eden_heap`, followed by `tomb_heap` (before 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjspaceLayout {
-    /// Size pools (`SIZE_POOL_COUNT`, `HEAP_COUNT`).
+    /// Number of size pools (`SIZE_POOL_COUNT`, `HEAP_COUNT`).
     pub pools: usize,
-    /// Bytes of one.
+    /// Size of one pool.
     pub pool_bytes: u64,
-    /// Offset in the pool of the head of eden's list of pages; only used where pages do not name their pool.
+    /// Offset in the pool of the head of eden's page list; only used where pages do not point to their pool.
     pub list_head: u64,
     /// Offset in a pool of eden's `total_pages`; `total_slots` follows.
     pub eden_totals: usize,
@@ -94,14 +94,15 @@ pub struct ObjspaceLayout {
     pub tomb_totals: Option<usize>,
     /// Offset of `heap_pages`.
     pub heap_pages: usize,
-    /// What `heap_pages.sorted` is.
+    /// The type of `heap_pages.sorted`.
     pub list: PageList,
 }
 
-/// The list of all pages in order of address.
+/// The list of all pages in address order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageList {
-    /// A plain array, with `allocated_pages`, `allocatable_pages` and `sorted_length` behind its pointer.
+    /// A plain array, whose pointer is followed by `allocated_pages`, `allocatable_pages` and
+    /// `sorted_length`.
     Array,
     /// `rb_darray` (darray.h).
     Darray,

@@ -3,23 +3,37 @@
 //! | module | concept |
 //! |---|---|
 //! | [`version`] | the version of a Ruby |
-//! | [`versions`] | what is known of each version: the table to extend for a new one |
+//! | [`versions`] | the facts about each version: the table to extend for a new one |
 //! | [`layout`] | the shapes of the collector's structures |
-//! | [`pages`] | finding the heap's pages by their structure |
+//! | [`pages`] | finds the heap's pages by their structure |
 //! | [`objspace`] | the collector's own counters |
-//! | [`slots`] | what the slots hold: live or free, by type |
+//! | [`slots`] | the contents of the slots: live or free, by type |
 //! | `imemo` | the kinds of internal objects |
 //! | `statics` | fiber stacks and the transient heap |
-//! | `owner_rules` | where objects keep pointers to malloc memory, by version |
-//! | `owners` | collecting these pointers |
-//! | [`owned`] | finding their chunks |
-//! | [`reading`] | all of it in one go |
+//! | `owner_rules` | the locations of pointers to malloc memory in objects, by version |
+//! | `owners` | collects these pointers |
+//! | [`owned`] | finds their chunks |
+//! | [`reading`] | everything in one pass |
+//! | `space` | a copy of the live slots, in which objects are found by address |
+//! | `chunks` | the chunks of malloc memory, and whose they are |
+//! | `names` | names of symbols, classes and wrapped data |
+//! | `by_class` | live objects by class |
+//! | `code` | loaded code by file |
+//! | `graph` | who refers to whom, from which roots |
+//! | [`holding`] | retained sizes, paths, garbage that waits |
 //!
-//! The flow: [`Ruby::find`] yields the pages (whose bodies no other walker may claim), [`Ruby::read`] reads them once and
-//! counts, the malloc walk shows its chunks to the [`Reading`], and [`Reading::finish`] has the result.
+//! The flow: [`Ruby::find`] yields the pages (whose bodies no other walker may claim), [`Ruby::read`] reads
+//! them once and counts, the malloc walk passes its chunks to the [`Reading`], and [`Reading::finish`]
+//! returns the result.
 
+pub(crate) mod by_class;
+pub(crate) mod chunks;
+pub(crate) mod code;
+pub(crate) mod graph;
+pub mod holding;
 mod imemo;
 pub mod layout;
+pub(crate) mod names;
 pub mod objspace;
 pub mod owned;
 mod owner_rules;
@@ -27,6 +41,7 @@ mod owners;
 pub mod pages;
 pub mod reading;
 pub mod slots;
+pub(crate) mod space;
 mod statics;
 pub mod version;
 pub mod versions;
@@ -40,25 +55,26 @@ use crate::model::Category;
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
-/// Heap pages from which on a process is taken for a Ruby although no mapped file says so; a fresh one has dozens.
+/// Number of heap pages that identify a process as a Ruby even if no mapped file does; a fresh one has
+/// dozens.
 const CONVINCING_PAGES: usize = 8;
 
 /// A CRuby in a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruby {
-    /// Its version; `None` when only its heap gives it away.
+    /// Its version; `None` if only its heap reveals it.
     pub version: Option<RubyVersion>,
-    /// The pages of its heap; none while it starts or when its layout is not known.
+    /// The pages of its heap; none while it starts or if its layout is unknown.
     pub pages: Option<HeapPages>,
-    /// Where the writable data of the file that has CRuby lies.
+    /// Addresses of the writable data of the file that contains CRuby.
     pub data: Vec<Range<u64>>,
 }
 
 impl Ruby {
-    /// Looks for a CRuby in a process. Read through a view that touches resident pages only.
+    /// Looks for a CRuby in a process. Use a view that touches resident pages only.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn find(memory: &dyn Memory, maps: &Maps, pid: Pid) -> Result<Option<Self>> {
         let program = Program::of_symbol(pid, maps);
         let layout = program.as_ref().and_then(|program| Some(program.version.facts()?.pages));
@@ -75,11 +91,11 @@ impl Ruby {
         }))
     }
 
-    /// Memory outside of malloc's arenas and of heap pages that is CRuby's: sorted, disjoint ranges of private anonymous
-    /// memory with what they are for.
+    /// Returns CRuby's memory outside malloc's arenas and heap pages: sorted, disjoint ranges of private
+    /// anonymous memory with their categories.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn other_memory(&self, memory: &dyn Memory, maps: &Maps) -> Result<Vec<(Range<u64>, Category)>> {
         statics::find(memory, maps, &self.data)
     }

@@ -1,7 +1,7 @@
-//! The counters that the garbage collector itself keeps in `rb_objspace_t`.
+//! The counters that the garbage collector keeps in `rb_objspace_t`.
 //!
-//! The structure is found through the pages: from 3.1 on each points at its size pool inside of it; before, the list of
-//! pages leads to its head there. What is read is believed only if its counters are those that the scan has counted.
+//! The structure is found through the pages: from 3.1 on each points to its size pool inside it; before, the
+//! page list leads to its head there. The counters are accepted only if they agree with those of the scan.
 
 use super::layout::{ObjspaceLayout, PageList, RVALUE_BYTES};
 use super::pages::{HeapPage, HeapPages};
@@ -9,16 +9,17 @@ use super::words::word;
 use std::collections::HashSet;
 use unbloat_process::{Error, Memory, Result};
 
-/// What the collector's own counters say beyond what the scan counts.
+/// The facts from the collector's own counters that the scan does not yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Objspace {
-    /// `heap_pages.sorted_length` (`GC.stat[:heap_sorted_length]`); from 3.4 on the length of the array that took its
-    /// place (`GC.stat[:heap_allocated_pages]`).
+    /// `heap_pages.sorted_length` (`GC.stat[:heap_sorted_length]`); from 3.4 on the length of the array that
+    /// replaced it (`GC.stat[:heap_allocated_pages]`).
     pub sorted_length: u64,
 }
 
 impl Objspace {
-    /// Reads the counters; `None` when they are not where this version should have them, or do not agree with the pages.
+    /// Reads the counters; `None` if they are not where this version should have them, or do not agree with
+    /// the pages.
     ///
     /// # Errors
     /// The process is gone.
@@ -41,14 +42,14 @@ impl Objspace {
             PageList::Darray => at(0).and_then(|sorted| memory.word(sorted).ok()),
         };
         let found = pages.pages.len() as u64;
-        // With room to grow; a length beyond that is not one.
+        // With room for growth; anything longer is implausible.
         let plausible = |length: &u64| *length >= found - found / 16 && *length <= 64 * found + 4096;
         Ok(sorted_length.filter(plausible).map(|sorted_length| Objspace { sorted_length }))
     }
 }
 
-/// The address of the first size pool (`size_pools[0]`, `heaps[0]`; `eden_heap` before 3.1).
-fn first_pool(pages: &HeapPages, layout: &ObjspaceLayout) -> Option<u64> {
+/// Returns the address of the first size pool (`size_pools[0]`, `heaps[0]`; `eden_heap` before 3.1).
+pub(crate) fn first_pool(pages: &HeapPages, layout: &ObjspaceLayout) -> Option<u64> {
     if pages.layout.pool.is_none() {
         let nodes: HashSet<u64> = pages.pages.iter().map(|p| p.header + pages.layout.node as u64).collect();
         let eden = pages.pages.iter().filter(|page| !page.tomb);
@@ -64,7 +65,7 @@ fn first_pool(pages: &HeapPages, layout: &ObjspaceLayout) -> Option<u64> {
     found.all(|other| other == Some(pool)).then_some(pool)
 }
 
-/// Tells whether each pool's `total_pages` and `total_slots`, in eden and in the tomb, are what the scan found.
+/// Returns whether each pool's `total_pages` and `total_slots`, in eden and in the tomb, match the scan.
 fn counters_agree(bytes: &[u8], pages: &HeapPages, layout: &ObjspaceLayout, pools: u64) -> bool {
     let agree = |at: Option<usize>, pool: u64, tomb: bool| {
         let Some(at) = at else { return true };

@@ -1,40 +1,48 @@
-//! The pointers to malloc memory that Ruby objects hold, and the sum of the chunks that they find.
+//! The pointers to malloc memory held by Ruby objects, and the sum of the chunks they match.
 //!
-//! [`Owned`] is filled while the slots are walked and then shown every live chunk of the malloc walk. A pointer takes
-//! four bytes: heaps are cut into windows of 64 MiB, in which 22 bits say where (chunks lie at multiples of 16) and five
-//! bits what type of object it was. Over `MAX_POINTERS` a random half is dropped, then a quarter …, and what remains is
-//! scaled: an estimate, which [`Owned::share`] admits.
+//! [`Owned`] is filled while the slots are walked and then receives every live chunk of the malloc walk. A
+//! pointer takes four bytes: heaps are divided into windows of 64 MiB, so that 22 bits give the address
+//! (chunks lie at multiples of 16) and five bits the object's type. Beyond `MAX_POINTERS` a random half is
+//! dropped, then a quarter …, and the rest is scaled. The result is then an estimate, as [`Owned::share`]
+//! shows.
 
 use std::collections::HashMap;
 
-/// Bytes of a window.
+/// Size of a window.
 const WINDOW_BYTES: u64 = 64 << 20;
 /// malloc's user addresses are multiples of this (`MALLOC_ALIGNMENT`, malloc/malloc-alignment.h, 64-bit).
 const ALIGNMENT: u64 = 16;
-/// Chunks' places in a window.
+/// Number of possible chunk addresses in a window.
 const PLACES: usize = (WINDOW_BYTES / ALIGNMENT) as usize;
-/// Bits that a place takes; the type code lies above.
+/// Bits of an address within a window; the type code is stored above.
 const PLACE_BITS: u32 = PLACES.trailing_zeros();
-/// Pointers that are kept: 16 MiB of them, at most twice that with the room that vectors grow by.
+/// Maximum number of pointers kept: 16 MiB, or twice that with the spare capacity of growing vectors.
 const MAX_POINTERS: usize = 4 << 20;
 
-/// Pointers by window, and what was found by type code.
+/// Pointers by window, and the bytes found by type code.
 #[derive(Debug, Default)]
 pub struct Owned {
     windows: HashMap<u64, Vec<u32>>,
-    /// The window that pointers go into at the moment: neighbors mostly own neighbors.
+    /// The window being filled: neighbors mostly own neighbors.
     filling: (u64, Vec<u32>),
     pointers: usize,
-    /// One in `1 << sampling` addresses is looked at.
+    /// One in `1 << sampling` addresses is considered.
     sampling: u32,
-    /// The window that is laid out for looking up, and for each of its places the type code, or 0.
+    /// The window prepared for lookups, with the type code of each of its addresses, or 0.
     open: Option<u64>,
     places: Vec<u8>,
     bytes: [u64; 32],
 }
 
+impl super::owners::Taker for Owned {
+    /// Remembers that an object of this type code holds `pointer`.
+    fn take(&mut self, pointer: u64, owner: u32) {
+        self.insert(pointer, owner as u8);
+    }
+}
+
 impl Owned {
-    /// Remembers that an object of the type `code` holds `pointer`.
+    /// Records that an object of the type `code` holds `pointer`.
     pub(super) fn insert(&mut self, pointer: u64, code: u8) {
         if !pointer.is_multiple_of(ALIGNMENT) || !self.sampled(pointer) {
             return;
@@ -48,7 +56,7 @@ impl Owned {
         }
     }
 
-    /// A live chunk with `bytes` of user memory at `user`. Quick when neighbors come one after the other.
+    /// Receives a live chunk with `bytes` of user memory at `user`. Fast if neighbors arrive in sequence.
     pub fn chunk(&mut self, user: u64, bytes: u64) {
         if !user.is_multiple_of(ALIGNMENT) || !self.sampled(user) {
             return;
@@ -63,20 +71,20 @@ impl Owned {
         }
     }
 
-    /// Bytes by type code of the chunks that were shown so far.
+    /// Returns the bytes by type code of the chunks received so far.
     #[must_use]
     pub fn bytes(&self) -> &[u64; 32] {
         &self.bytes
     }
 
-    /// The share of pointers that was kept, when there were too many of them to keep: then the sums are estimates.
+    /// Returns the share of pointers kept if there were too many, in which case the sums are estimates.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.sampling > 0).then(|| 0.5f64.powi(self.sampling as i32))
     }
 
     fn sampled(&self, pointer: u64) -> bool {
-        // Fibonacci hashing: the upper bits of the product are evenly spread.
+        // Fibonacci hashing: the upper bits of the product are evenly distributed.
         let hash = (pointer / ALIGNMENT).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.sampling == 0 || hash >> (64 - self.sampling) == 0
     }

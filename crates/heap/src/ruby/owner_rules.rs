@@ -1,13 +1,14 @@
-//! Rules for the malloc memory that an object owns, by Ruby version: where in a slot the pointers are and what they lead to.
+//! Rules for the malloc memory that an object owns, by Ruby version: the offsets of pointers in a slot, and
+//! their targets.
 //!
-//! A pointer counts only if it is exactly the user address of a chunk that malloc holds, so a rule may be generous: a
-//! word that is no pointer, or that points into somebody else's buffer (the rest of a shared string), finds no chunk.
-//! The flags in a rule are there to ask fewer such questions.
+//! A pointer counts only if it is exactly the user address of a chunk that malloc holds, so a rule may be
+//! generous: a word that is no pointer, or that points into somebody else's buffer (the rest of a shared
+//! string), matches no chunk. The flags in a rule only reduce the number of such lookups.
 //!
-//! Sources are CRuby's files at the tags v2_7_8, v3_0_7, v3_1_2, v3_2_11, v3_3_8, v3_4_9 and v4.0.5, LP64; offsets were
-//! checked against the debugging information of builds of these.
+//! Sources are CRuby's files at the tags v2_7_8, v3_0_7, v3_1_2, v3_2_11, v3_3_8, v3_4_9 and v4.0.5, LP64;
+//! offsets were checked against the debugging information of builds of these.
 
-/// What a pointer leads to.
+/// The target of a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     /// Memory that owns nothing further.
@@ -21,33 +22,33 @@ pub(super) enum Follow {
 pub(super) struct Struct {
     /// Bytes to read.
     pub(super) bytes: usize,
-    /// What in it are pointers.
+    /// Its pointers.
     pub(super) fields: Fields,
 }
 
 /// The pointers of a structure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fields {
-    /// Those at these offsets.
+    /// The words at these offsets.
     At(&'static [(usize, Follow)]),
-    /// Every word may be one.
+    /// Every word that may be one.
     Every,
     /// `struct rb_id_table` (id_table.c): `capa` items of 16 bytes at `items`, each with a value in its second half.
     IdTable(Follow),
 }
 
-/// Where in a slot a pointer is.
+/// The location of a pointer in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
     /// The object's type: the low five bits of its flags.
     pub(super) code: u8,
-    /// The rule holds for flags that are equal to `value` under this mask.
+    /// The rule applies if the flags under this mask are equal to `value`.
     pub(super) mask: u64,
     /// See `mask`.
     pub(super) value: u64,
     /// Offset of the pointer.
     pub(super) at: usize,
-    /// What it leads to; `None`: every word from there to the end of the slot may point at a leaf.
+    /// The target; `None`: every word from there to the end of the slot may point to a leaf.
     pub(super) follow: Option<Follow>,
 }
 
@@ -113,17 +114,17 @@ const PATTERN: Follow = Follow::Into(&Struct {
     ]),
 });
 
-/// A pointer whatever the flags.
+/// A pointer regardless of the flags.
 const fn always(code: u8, at: usize, follow: Follow) -> Rule {
     Rule { code, mask: 0, value: 0, at, follow: Some(follow) }
 }
 
-/// A pointer when all of `flags` are set.
+/// A pointer if all of `flags` are set.
 const fn with(code: u8, flags: u64, at: usize, follow: Follow) -> Rule {
     Rule { code, mask: flags, value: flags, at, follow: Some(follow) }
 }
 
-/// A pointer when none of `flags` is set.
+/// A pointer if none of `flags` is set.
 const fn without(code: u8, flags: u64, at: usize, follow: Follow) -> Rule {
     Rule { code, mask: flags, value: 0, at, follow: Some(follow) }
 }
@@ -133,7 +134,7 @@ const fn imemo(kind: u64, at: usize, follow: Follow) -> Rule {
     Rule { code: IMEMO, mask: IMEMO_MASK, value: kind << 12, at, follow: Some(follow) }
 }
 
-/// What did not change from 2.7 to 4.0.
+/// The rules that did not change from 2.7 to 4.0.
 const COMMON: &[Rule] = &[
     // include/ruby/internal/core/rstring.h: RSTRING_NOEMBED, as.heap.ptr
     with(STRING, user(1), 24, Follow::Leaf),
@@ -145,8 +146,8 @@ const COMMON: &[Rule] = &[
     always(FILE, 16, IO),
     // include/ruby/internal/core/rregexp.h: ptr
     always(REGEXP, 16, PATTERN),
-    // include/ruby/internal/core/rtypeddata.h and rdata.h: data. From 3.3 on the structure may be in the slot instead
-    // (TYPED_DATA_EMBEDDED), from the place of `data` on, with pointers of its own.
+    // include/ruby/internal/core/rtypeddata.h and rdata.h: data. From 3.3 on the structure may be embedded in
+    // the slot (TYPED_DATA_EMBEDDED), starting where `data` was, with pointers of its own.
     Rule { code: DATA, mask: 0, value: 0, at: 32, follow: None },
     // internal/imemo.h, vm_core.h: env, rb_method_entry_t.def
     imemo(0, 24, Follow::Leaf),
@@ -163,12 +164,13 @@ const OBJECT_2_7: Rule = without(OBJECT, user(1), 24, Follow::Leaf);
 const OBJECT_3_2: Rule = without(OBJECT, user(1), 16, Follow::Leaf);
 /// internal/hash.h: RHASH_ST_TABLE_FLAG, as.st or as.ar (up to 3.2).
 const HASH_2_7: [Rule; 2] = [with(HASH, user(3), 16, ST_TABLE), without(HASH, user(3), 16, Follow::Leaf)];
-/// From 3.3 on the table lies in the slot behind `struct RHash` (24 bytes): bins, entries.
+/// From 3.3 on the table lies in the slot after `struct RHash` (24 bytes): bins, entries.
 const HASH_3_3: [Rule; 2] =
     [with(HASH, user(3), 24 + 24, Follow::Leaf), with(HASH, user(3), 24 + 48, Follow::Leaf)];
 /// include/ruby/re.h: rmatch (up to 3.2).
 const MATCH_2_7: Rule = always(MATCH, 24, RMATCH);
-/// internal/re.h: `rb_matchext_t` in the slot behind `struct RMatch`, which is 32 bytes: beg, end, char_offset.
+/// internal/re.h: `rb_matchext_t` in the slot after `struct RMatch`, which is 32 bytes: beg, end,
+/// char_offset.
 const MATCH_3_3: [Rule; 3] = [
     always(MATCH, 32 + 8, Follow::Leaf),
     always(MATCH, 32 + 16, Follow::Leaf),
@@ -177,7 +179,8 @@ const MATCH_3_3: [Rule; 3] = [
 /// internal/imemo.h: rb_imemo_tmpbuf_t.ptr (up to 3.4).
 const TMPBUF: Rule = imemo(8, 16, Follow::Leaf);
 
-/// `rb_iseq_t.body` (vm_core.h) and the bytes of `struct rb_iseq_constant_body`, whose pointers nearly all own.
+/// `rb_iseq_t.body` (vm_core.h) and the bytes of `struct rb_iseq_constant_body`, nearly all of whose pointers
+/// own memory.
 const fn iseq(body: &'static Struct) -> Rule {
     imemo(7, 16, Follow::Into(body))
 }
@@ -185,8 +188,9 @@ const fn iseq(body: &'static Struct) -> Rule {
 /// Classes, modules and included modules alike.
 const CLASSES: [u8; 3] = [CLASS, MODULE, ICLASS];
 
-/// `RClass.ptr` (internal/class.h, up to 3.1) at 24 leads to `struct rb_classext_struct`: iv_index_tbl, iv_tbl, m_tbl,
-/// const_tbl, callable_m_tbl, then what the version has (cc_tbl, cvc_tbl), then subclass entries.
+/// `RClass.ptr` (internal/class.h, up to 3.1) at 24 points to `struct rb_classext_struct`: iv_index_tbl,
+/// iv_tbl, m_tbl, const_tbl, callable_m_tbl, then the version's own tables (cc_tbl, cvc_tbl), then subclass
+/// entries.
 const EXT_2_7: Struct = Struct {
     bytes: 48,
     fields: Fields::At(&[
@@ -239,8 +243,8 @@ const CLASS_3_2: [(usize, Follow); 10] = [
     (96, Follow::Leaf),
     (104, Follow::Leaf),
 ];
-/// 4.0 (internal/class.h): the extension lies at 24; its instance variables, call caches and class variable caches are
-/// objects of their own.
+/// 4.0 (internal/class.h): the extension lies at 24; its instance variables, call caches and class variable
+/// caches are separate objects.
 const CLASS_4_0: [(usize, Follow); 7] = [
     (24 + 24, ID_TABLE),
     (24 + 32, ID_TABLE),
@@ -251,8 +255,8 @@ const CLASS_4_0: [(usize, Follow); 7] = [
     (24 + 88, Follow::Leaf),
 ];
 
-/// `struct rb_iseq_constant_body` (vm_core.h) up to what just-in-time compilers add: `mandatory_only_iseq`, before 3.1
-/// `outer_variables`, and in 2.7 `mark_ary`.
+/// `struct rb_iseq_constant_body` (vm_core.h) up to the fields of just-in-time compilers:
+/// `mandatory_only_iseq`, before 3.1 `outer_variables`, and in 2.7 `mark_ary`.
 const BODY_2_7: Struct = Struct { bytes: 240, fields: Fields::Every };
 const BODY_3_0: Struct = Struct { bytes: 264, fields: Fields::Every };
 const BODY_3_1: Struct = Struct { bytes: 280, fields: Fields::Every };
@@ -260,12 +264,12 @@ const BODY_3_2: Struct = Struct { bytes: 288, fields: Fields::Every };
 const BODY_3_4: Struct = Struct { bytes: 296, fields: Fields::Every };
 const BODY_4_0: Struct = Struct { bytes: 304, fields: Fields::Every };
 
-/// The rules that every version has, and a version's own.
+/// Combines the rules common to all versions with a version's own.
 fn with_common(own: &[&[Rule]]) -> Vec<Rule> {
     [COMMON, &own.concat()].concat()
 }
 
-/// Rules for the same fields in classes, modules and their proxies.
+/// Creates rules for the same fields in classes, modules and their proxies.
 fn classes(at: &[(usize, Follow)]) -> Vec<Rule> {
     let rule = |code| at.iter().map(move |&(at, follow)| always(code, at, follow));
     CLASSES.into_iter().flat_map(rule).collect()

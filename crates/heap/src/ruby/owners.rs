@@ -1,65 +1,62 @@
-//! Collecting, slot by slot, the malloc memory that Ruby objects own.
+//! Collects, slot by slot, the malloc memory that Ruby objects own.
 //!
-//! Most of it hangs directly on a slot. Where it hangs on a structure in malloc memory (a hash's table, a class's method
-//! table, the body of an instruction sequence), that structure is read, many at a time, and followed by the rules of
-//! [`super::owner_rules`], which go a fixed number of steps.
+//! Most of it is referenced directly from a slot. Where it is referenced from a structure in malloc memory (a
+//! hash's table, a class's method table, the body of an instruction sequence), that structure is read, many
+//! at a time, and followed by the rules of [`super::owner_rules`], which take a fixed number of steps.
 
 use super::RubyVersion;
-use super::owned::Owned;
 use super::owner_rules::{Fields, Follow, Rule, Struct};
 use super::slots::Slot;
 use super::words::{half_word, word};
 use std::ops::Range;
 use unbloat_process::{Error, Maps, Memory, Result};
 
-/// Structures that are read with one call.
+/// Structures read per call.
 const BATCH: usize = 1024;
-/// Structures that wait to be read at most.
+/// Maximum number of structures waiting to be read.
 const MAX_WAITING: usize = 64 * BATCH;
-/// Items of a table that are followed at most; the largest method tables have some thousands.
+/// Maximum number of table items followed; the largest method tables have a few thousand.
 const MAX_ITEMS: usize = 1 << 16;
-/// Bytes of `item_t` (id_table.c): a key of four bytes, padding, and the value.
+/// Size of an `item_t` (id_table.c): a key of four bytes, padding, and the value.
 const ITEM_BYTES: usize = 16;
 
-/// Collects pointers of objects of one version.
-pub(super) struct Owners<'a> {
+/// Whoever takes the pointers that are collected.
+pub(super) trait Taker {
+    /// Takes a pointer to what may be a chunk of malloc's, and its owner as [`Owners::visit`] was told.
+    fn take(&mut self, pointer: u64, owner: u32);
+}
+
+/// Collects the pointers held by objects of one version.
+pub(super) struct Owners<'a, T> {
     memory: &'a dyn Memory,
-    /// Where malloc memory can be.
+    /// Addresses where malloc memory can be.
     addresses: Range<u64>,
     /// Rules by type code.
     rules: [Vec<Rule>; 32],
-    /// Structures that are still to be read, with the types that own them.
-    waiting: Vec<(&'static Struct, Vec<(u64, u8)>)>,
-    /// How many these are.
+    /// Structures still to be read, with their owners.
+    waiting: Vec<(&'static Struct, Vec<(u64, u32)>)>,
+    /// The number of these structures.
     jobs: usize,
-    owned: Owned,
-    /// Why the process could not be read any more, until [`Owners::finish`] says so.
+    taker: T,
+    /// The error that ended reading, kept for [`Owners::finish`].
     failure: Option<Error>,
 }
 
-impl<'a> Owners<'a> {
-    /// Ready to collect; `None` for a version whose layouts are not known. Read through a view that touches resident
+impl<'a, T: Taker> Owners<'a, T> {
+    /// Creates a collector; `None` for a version whose layouts are unknown. Use a view that touches resident
     /// pages only.
-    pub(super) fn of(version: RubyVersion, memory: &'a dyn Memory, maps: &Maps) -> Option<Self> {
+    pub(super) fn of(version: RubyVersion, memory: &'a dyn Memory, maps: &Maps, taker: T) -> Option<Self> {
         let mut rules: [Vec<Rule>; 32] = Default::default();
         for rule in (version.facts()?.owner_rules)() {
             rules[usize::from(rule.code & 0x1f)].push(rule);
         }
         let private = || maps.iter().filter(|m| m.is_private_anonymous());
         let addresses = private().next()?.start..private().next_back()?.end;
-        Some(Owners {
-            memory,
-            addresses,
-            rules,
-            waiting: Vec::new(),
-            jobs: 0,
-            owned: Owned::default(),
-            failure: None,
-        })
+        Some(Owners { memory, addresses, rules, waiting: Vec::new(), jobs: 0, taker, failure: None })
     }
 
-    /// Takes what a slot owns.
-    pub(super) fn visit(&mut self, slot: Slot<'_>) {
+    /// Collects the pointers held by a slot for `owner`: a type, a class or the slot itself, as the caller counts.
+    pub(super) fn visit(&mut self, slot: Slot<'_>, owner: u32) {
         let code = (slot.flags & 0x1f) as u8;
         for i in 0..self.rules[usize::from(code)].len() {
             let Rule { mask, value, at, follow, .. } = self.rules[usize::from(code)][i];
@@ -69,10 +66,10 @@ impl<'a> Owners<'a> {
             match follow {
                 Some(follow) => {
                     if let Some(pointer) = word(slot.bytes, at) {
-                        self.follow(pointer, code, follow);
+                        self.follow(pointer, owner, follow);
                     }
                 }
-                None => self.each_word(slot.bytes.get(at..).unwrap_or_default(), code),
+                None => self.each_word(slot.bytes.get(at..).unwrap_or_default(), owner),
             }
         }
         if self.jobs >= MAX_WAITING {
@@ -80,13 +77,18 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// Reads what is still waiting.
+    /// Lends out whoever takes the pointers.
+    pub(super) fn taker(&mut self) -> &mut T {
+        &mut self.taker
+    }
+
+    /// Reads the structures that are still waiting.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
-    pub(super) fn finish(mut self) -> Result<Owned> {
+    /// The process is gone or access to it is denied.
+    pub(super) fn finish(mut self) -> Result<T> {
         self.read_waiting();
-        self.failure.map_or(Ok(self.owned), Err)
+        self.failure.map_or(Ok(self.taker), Err)
     }
 
     fn read_waiting(&mut self) {
@@ -100,59 +102,59 @@ impl<'a> Owners<'a> {
         }
     }
 
-    fn follow(&mut self, pointer: u64, code: u8, follow: Follow) {
+    fn follow(&mut self, pointer: u64, owner: u32, follow: Follow) {
         if !pointer.is_multiple_of(16) || !self.addresses.contains(&pointer) {
             return;
         }
-        self.owned.insert(pointer, code);
+        self.taker.take(pointer, owner);
         if let Follow::Into(what) = follow {
             self.jobs += 1;
             match self.waiting.iter_mut().find(|(waiting, _)| std::ptr::eq(*waiting, what)) {
-                Some((_, jobs)) => jobs.push((pointer, code)),
-                None => self.waiting.push((what, vec![(pointer, code)])),
+                Some((_, jobs)) => jobs.push((pointer, owner)),
+                None => self.waiting.push((what, vec![(pointer, owner)])),
             }
         }
     }
 
-    fn each_word(&mut self, bytes: &[u8], code: u8) {
+    fn each_word(&mut self, bytes: &[u8], owner: u32) {
         for i in 0..bytes.len() / 8 {
             if let Some(pointer) = word(bytes, 8 * i) {
-                self.follow(pointer, code, Follow::Leaf);
+                self.follow(pointer, owner, Follow::Leaf);
             }
         }
     }
 
-    fn read(&mut self, what: &'static Struct, jobs: &[(u64, u8)]) -> Result<()> {
+    fn read(&mut self, what: &'static Struct, jobs: &[(u64, u32)]) -> Result<()> {
         let addresses: Vec<u64> = jobs.iter().map(|&(address, _)| address).collect();
         let mut bytes = vec![0; addresses.len() * what.bytes];
         let readable = self.memory.gather(&addresses, what.bytes, &mut bytes)?;
         let read = jobs.iter().zip(bytes.chunks_exact(what.bytes)).zip(readable);
-        for ((&(_, code), bytes), _) in read.filter(|(_, readable)| *readable) {
+        for ((&(_, owner), bytes), _) in read.filter(|(_, readable)| *readable) {
             match &what.fields {
-                Fields::Every => self.each_word(bytes, code),
+                Fields::Every => self.each_word(bytes, owner),
                 Fields::At(fields) => {
                     for &(at, follow) in *fields {
-                        self.follow(word(bytes, at).unwrap_or(0), code, follow);
+                        self.follow(word(bytes, at).unwrap_or(0), owner, follow);
                     }
                 }
-                Fields::IdTable(follow) => self.table(bytes, code, *follow),
+                Fields::IdTable(follow) => self.table(bytes, owner, *follow),
             }
         }
         Ok(())
     }
 
-    /// `struct rb_id_table`: `capa` at 0, `items` at 16.
-    fn table(&mut self, bytes: &[u8], code: u8, follow: Follow) {
+    /// Follows a `struct rb_id_table`: `capa` at 0, `items` at 16.
+    fn table(&mut self, bytes: &[u8], owner: u32, follow: Follow) {
         let (Some(capacity), Some(items)) = (half_word(bytes, 0), word(bytes, 16)) else { return };
         let capacity = capacity as usize;
         if items == 0 || capacity > MAX_ITEMS {
             return;
         }
-        self.follow(items, code, Follow::Leaf);
+        self.follow(items, owner, Follow::Leaf);
         let mut bytes = vec![0; capacity * ITEM_BYTES];
         if self.memory.read(items, &mut bytes).is_ok() {
             for item in bytes.chunks_exact(ITEM_BYTES) {
-                self.follow(word(item, 8).unwrap_or(0), code, follow);
+                self.follow(word(item, 8).unwrap_or(0), owner, follow);
             }
         }
     }

@@ -1,20 +1,20 @@
-//! Finding the pages of the Ruby heap with nothing but the mappings: no symbol and no `rb_objspace_t` is needed.
+//! Finds the pages of the Ruby heap from the mappings alone: no symbol and no `rb_objspace_t` is needed.
 //!
-//! A page's body lies at a multiple of its size and begins with a pointer to its `struct heap_page`
-//! (`struct heap_page_header`); that structure in turn says where the first slot is, which must be just past that
-//! pointer, and how many slots of which size there are, which must fit. Two independent structures that point at each
-//! other do not occur by chance.
+//! A page's body lies at a multiple of its size and begins with a pointer to its `struct heap_page` (`struct
+//! heap_page_header`). That structure in turn names the first slot, which must be just past that pointer, and
+//! the number and size of slots, which must fit. Two independent structures that point at each other do not
+//! occur by chance.
 
 use super::layout::{IN_TOMB, PAGE_HEAD_BYTES, PAGE_LAYOUTS, PageLayout, RVALUE_BYTES};
 use super::words::{half, half_word, word};
 use std::ops::Range;
-use unbloat_process::{Backing, Mapping, Maps, Memory, PAGE_SIZE, Result};
+use unbloat_process::{Backing, Mapping, Maps, Memory, Result, page_size, windows};
 
-/// What one question about residency covers at most.
+/// Maximum range of one residency query.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// Structures that are read with one call.
+/// Structures read per call.
 const BATCH: usize = 1024;
-/// The largest slot of any version is 640 bytes (`HEAP_COUNT` 5: 40 << 4), so the first one lies within twice that.
+/// Size of the largest slot of any version (`HEAP_COUNT` 5: 40 << 4). The first slot lies within twice that.
 const MAX_SLOT_BYTES: u64 = 640;
 
 /// One page of the Ruby heap.
@@ -24,22 +24,22 @@ pub struct HeapPage {
     pub body: u64,
     /// Address of its `struct heap_page`.
     pub header: u64,
-    /// Address of its size pool inside `rb_objspace_t`; 0 where the version has none.
+    /// Address of its size pool inside `rb_objspace_t`; 0 in versions without pools.
     pub pool: u64,
     /// Offset of the first slot in the body.
     pub first_slot: u32,
-    /// Slots; 0 for a page that belongs to no size pool now (from 3.4 on).
+    /// Number of slots; 0 for a page that currently belongs to no size pool (from 3.4 on).
     pub slots: u16,
-    /// Bytes of a slot.
+    /// Size of a slot.
     pub slot_bytes: u16,
-    /// The page is in the tomb: empty, and handed out again before new pages are made.
+    /// The page is in the tomb: empty, and reused before new pages are allocated.
     pub tomb: bool,
-    /// The page of the same heap that follows: the address of its `page_node`, or of the list's head.
+    /// Link to the next page of the same heap: the address of its `page_node`, or of the list's head.
     pub next_node: u64,
 }
 
 impl HeapPage {
-    /// Addresses of its slots.
+    /// Returns the addresses of its slots.
     #[must_use]
     pub fn slot_range(&self) -> Range<u64> {
         let start = self.body + u64::from(self.first_slot);
@@ -47,7 +47,7 @@ impl HeapPage {
     }
 }
 
-/// The pages of a Ruby heap, in order of address, disjoint.
+/// The pages of a Ruby heap, in address order, disjoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeapPages {
     /// Their shape.
@@ -57,18 +57,18 @@ pub struct HeapPages {
 }
 
 impl HeapPages {
-    /// Finds the pages. `layout` is the version's shape; without one every known shape is tried and the one that fits
-    /// most pages is taken. Read through a view that touches resident pages only.
+    /// Finds the pages. `layout` is the version's shape; without one, every known shape is tried and the one
+    /// that fits most pages wins. Use a view that touches resident pages only.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn find(memory: &dyn Memory, maps: &Maps, layout: Option<PageLayout>) -> Result<Option<Self>> {
         let layouts: &[PageLayout] = match &layout {
             Some(layout) => std::slice::from_ref(layout),
             None => &PAGE_LAYOUTS,
         };
-        // From 3.1 on pages have mappings of their own, so the program break, where much of malloc's memory is, holds none;
-        // unless that Ruby was built without mmap.
+        // From 3.1 on pages have their own mappings, so the program break, which holds much of malloc's
+        // memory, has none, unless that Ruby was built without mmap.
         let found = match layouts.iter().all(|layout| layout.pool.is_some()) {
             true => Self::best(memory, maps, layouts, |m| m.backing != Backing::Brk)?,
             false => None,
@@ -79,18 +79,18 @@ impl HeapPages {
         }
     }
 
-    /// The pages in the mappings in question, of the layout that fits most.
+    /// Finds the pages in the given mappings, using the layout that fits most.
     fn best(
         memory: &dyn Memory,
         maps: &Maps,
         layouts: &[PageLayout],
         within: impl Fn(&Mapping) -> bool,
     ) -> Result<Option<Self>> {
-        let step = layouts.iter().map(|l| l.page_bytes).min().unwrap_or(PAGE_SIZE);
+        let step = layouts.iter().map(|l| l.page_bytes).min().unwrap_or(page_size());
         let mut found: Vec<HeapPages> =
             layouts.iter().map(|&layout| HeapPages { layout, pages: Vec::new() }).collect();
         let mut candidates = Vec::with_capacity(BATCH);
-        for window in windows(maps, within) {
+        for window in in_mappings(memory, maps, within) {
             let residency = memory.residency(window.start, window.end - window.start)?;
             for run in residency.resident_runs() {
                 for address in (run.start.next_multiple_of(step)..run.end).step_by(step as usize) {
@@ -103,37 +103,38 @@ impl HeapPages {
             }
         }
         check(memory, maps, &candidates, &mut found)?;
-        // The first of equals, since the strictest shapes come first.
+        // The first among equals, since the strictest shapes come first.
         let best = found.into_iter().rev().max_by_key(|found| found.pages.len());
         Ok(best.filter(|found| !found.pages.is_empty()))
     }
 
-    /// Addresses of the bodies, in order.
+    /// Iterates over the addresses of the bodies, in order.
     pub fn bodies(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.pages.iter().map(|page| page.body..page.body + self.layout.body_bytes)
     }
 }
 
-/// Where heap pages can lie: a heap page's mapping may be smaller than the heap page that starts in it, never unaligned.
+/// Returns whether a mapping can hold heap pages. It may be smaller than the heap page that starts in it, but
+/// never unaligned.
 fn may_hold_pages(mapping: &Mapping) -> bool {
     mapping.is_private_anonymous() && mapping.read
 }
 
-/// The mappings in question, several small neighbors in one window: a Ruby process has thousands of them.
-fn windows(maps: &Maps, within: impl Fn(&Mapping) -> bool) -> Vec<Range<u64>> {
-    let mut windows: Vec<Range<u64>> = Vec::new();
+/// Returns the populated parts of the candidate mappings, joining small neighbors into one window, since a Ruby process
+/// has thousands of them.
+fn in_mappings(memory: &dyn Memory, maps: &Maps, within: impl Fn(&Mapping) -> bool) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::new();
     for mapping in maps.iter().filter(|m| may_hold_pages(m) && within(m)) {
-        let mut at = mapping.start;
-        while at < mapping.end {
-            let end = (at / WINDOW_BYTES + 1).saturating_mul(WINDOW_BYTES).min(mapping.end);
-            match windows.last_mut() {
-                Some(last) if last.start / WINDOW_BYTES == at / WINDOW_BYTES => last.end = end,
-                _ => windows.push(at..end),
+        for window in windows(memory, &mapping.range(), WINDOW_BYTES) {
+            match joined.last_mut() {
+                Some(last) if last.start / WINDOW_BYTES == window.start / WINDOW_BYTES => {
+                    last.end = window.end;
+                }
+                _ => joined.push(window),
             }
-            at = end;
         }
     }
-    windows
+    joined
 }
 
 /// Adds the candidates that are heap pages to the shapes they fit.
@@ -161,7 +162,8 @@ fn check(memory: &dyn Memory, maps: &Maps, candidates: &[u64], found: &mut [Heap
     Ok(())
 }
 
-/// The page at `body` whose `struct heap_page` begins with the bytes `head`, if all that it says fits together.
+/// Parses the page at `body` whose `struct heap_page` begins with the bytes `head`, if everything in it is
+/// consistent.
 fn parse(layout: &PageLayout, body: u64, header: u64, head: &[u8]) -> Option<HeapPage> {
     let slot_bytes = match layout.slot_size {
         Some(at) => u64::from(half(head, at)?),

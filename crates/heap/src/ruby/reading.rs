@@ -1,5 +1,5 @@
-//! Everything about a Ruby heap in one reading: what the slots hold, what the collector's counters add, and whose malloc
-//! memory is whose.
+//! One pass over a Ruby heap: the contents of its slots, the collector's counters, and the owners of malloc
+//! memory.
 
 use super::objspace::Objspace;
 use super::owned::Owned;
@@ -11,8 +11,8 @@ use crate::model::{Category, Census, Note, NoteCode, RubyHeap};
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Result};
 
-/// A Ruby heap that was read. Shown the chunks of a malloc walk (it is an [`Observer`]) it adds up who owns them;
-/// [`Reading::finish`] then yields the result.
+/// A Ruby heap that was read. As an [`Observer`] of a malloc walk it adds up the blocks by owner;
+/// [`Reading::finish`] then returns the result.
 #[derive(Debug)]
 pub struct Reading {
     version: Option<RubyVersion>,
@@ -23,11 +23,11 @@ pub struct Reading {
 }
 
 impl Ruby {
-    /// Reads the whole heap once. `claim` gets what each byte of a page's body is, page by page. Read through a view that
-    /// touches resident pages only.
+    /// Reads the whole heap once. `claim` receives the category of each byte of a page's body, page by page.
+    /// Use a view that touches resident pages only.
     ///
     /// # Errors
-    /// The process is gone or may not be looked at.
+    /// The process is gone or access to it is denied.
     pub fn read(
         &self,
         memory: &dyn Memory,
@@ -44,9 +44,10 @@ impl Ruby {
         let Some(pages) = &self.pages else { return Ok(reading) };
         reading.page_bytes = pages.layout.page_bytes;
         reading.sorted_length = self.sorted_length(memory, pages)?;
-        match self.version.and_then(|version| Owners::of(version, memory, maps)) {
+        match self.version.and_then(|version| Owners::of(version, memory, maps, Owned::default())) {
             Some(mut owners) => {
-                reading.tally = slots::walk(memory, pages, claim, |slot| owners.visit(slot))?;
+                reading.tally =
+                    slots::walk(memory, pages, claim, |slot| owners.visit(slot, slot.code().into()))?;
                 reading.owned = Some(owners.finish()?);
             }
             None => reading.tally = slots::walk(memory, pages, claim, |_| {})?,
@@ -63,13 +64,13 @@ impl Ruby {
 }
 
 impl Reading {
-    /// Resident bytes of the pages' bodies: live slots by type, free slots, overhead.
+    /// Returns the resident bytes of the pages' bodies: live slots by type, free slots, overhead.
     #[must_use]
     pub fn census(&self) -> Census {
         self.tally.census()
     }
 
-    /// The result, and what could not be told.
+    /// Returns the result, and notes on everything missing.
     #[must_use]
     pub fn finish(self) -> (RubyHeap, Vec<Note>) {
         let notes = self.notes();
@@ -98,8 +99,8 @@ impl Reading {
             note(
                 NoteCode::RubyHeapNotFound,
                 format!(
-                    "{name} is mapped but none of its heap pages were found: it is starting, or its layout is not known \
-                     ({} are).",
+                    "{name} is mapped but none of its heap pages were found: it is starting, or its layout \
+                     is unknown (known: {}).",
                     versions::known()
                 ),
             );
@@ -107,7 +108,8 @@ impl Reading {
             note(
                 NoteCode::RubyLayoutUnknown,
                 format!(
-                    "Malloc memory cannot be told by owner: the layouts of {name} are not known ({} are).",
+                    "Malloc memory cannot be broken down by owner: the layouts of {name} are unknown \
+                    (known: {}).",
                     versions::known()
                 ),
             );
@@ -116,8 +118,8 @@ impl Reading {
             note(
                 NoteCode::RubyOwnersSampled,
                 format!(
-                    "malloc memory by Ruby type is an estimate from {:.1} % of the objects' pointers, to bound this tool's \
-                 own memory",
+                    "Malloc memory by Ruby type is an estimate from {:.1} % of the objects' pointers, to bound this tool's \
+                 own memory.",
                     100.0 * share
                 ),
             );
@@ -127,17 +129,15 @@ impl Reading {
             note(
                 NoteCode::RubySlotsUnread,
                 format!(
-                    "{unread} Ruby slots lie on pages that are swapped out or were never touched; what they hold is not known"
+                    "{unread} Ruby slots lie on pages that are swapped out or were never touched; their \
+                    contents are unknown."
                 ),
             );
         }
         if self.tally.vanished_pages > 0 {
             note(
                 NoteCode::RubyPagesVanished,
-                format!(
-                    "{} Ruby heap pages were given back while they were being read",
-                    self.tally.vanished_pages
-                ),
+                format!("{} Ruby heap pages were returned while being read.", self.tally.vanished_pages),
             );
         }
         notes

@@ -1,7 +1,7 @@
 //! The slots of the Ruby heap and their contents, read once, page by page.
 //!
-//! A slot is free exactly when its type is `T_NONE` (`struct RFree`, `struct free_slot`: "always 0 for freed obj").
-//! `free_slots` of a page lags behind that (lazy sweeping, the free list that a ractor has taken), so the slots
+//! A slot is free exactly when its type is `T_NONE` (`struct RFree`, `struct free_slot`: "always 0 for freed
+//! obj"). A page's `free_slots` lags behind (lazy sweeping, the free list taken by a ractor), so the slots
 //! themselves are counted, as `ObjectSpace.count_objects` does.
 
 use super::pages::{HeapPage, HeapPages};
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use unbloat_process::{Memory, Residency, Result};
 
-/// Bytes of page bodies that are read with one call: as much as the second-level cache holds.
+/// Bytes of page bodies read per call: as much as the L2 cache holds.
 const BATCH_BYTES: u64 = 1 << 20;
 /// `RUBY_T_MASK`: the type lies in the low five bits of the flags (`include/ruby/internal/value_type.h`).
 const TYPE_MASK: u64 = 0x1f;
 const T_NONE: u64 = 0;
 const T_IMEMO: u64 = 0x1a;
-/// `FL_USHIFT`: where the bits begin that each type uses for itself; an imemo's kind lies in the first four.
+/// `FL_USHIFT`: the start of the bits that each type uses for itself; an imemo's kind lies in the first four.
 const USER_SHIFT: u32 = 12;
 
 /// A slot with an object.
@@ -31,10 +31,36 @@ pub struct Slot<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a walk over all slots has counted.
+impl Slot<'_> {
+    /// The type of its object: the low five bits of the flags.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        (self.flags & TYPE_MASK) as u8
+    }
+
+    /// The kind of an internal object (`enum imemo_type`).
+    #[must_use]
+    pub fn imemo_kind(&self) -> u8 {
+        (self.flags >> USER_SHIFT & 0xf) as u8
+    }
+
+    /// The word at this offset; 0 outside of the slot.
+    #[must_use]
+    pub fn word(&self, at: usize) -> u64 {
+        word(self.bytes, at).unwrap_or(0)
+    }
+
+    /// The object's class: the second word of `struct RBasic`; 0 for what Ruby hides from programs.
+    #[must_use]
+    pub fn class(&self) -> u64 {
+        self.word(8)
+    }
+}
+
+/// The result of a walk over all slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// By slot size.
+    /// Slots by size.
     pub pools: BTreeMap<u64, SizePool>,
     /// Objects by the low five bits of their flags.
     types: [u64; 32],
@@ -42,22 +68,22 @@ pub struct Tally {
     pub imemos: [u64; 16],
     /// Resident bytes by the low five bits of the flags; the first is free slots.
     type_bytes: [u64; 32],
-    /// Resident bytes of pages outside of slots.
+    /// Resident bytes of pages outside slots.
     overhead_bytes: u64,
-    /// Pages in no size pool (the list of empty pages, from 3.4 on).
+    /// Number of pages in no size pool (the list of empty pages, from 3.4 on).
     pub unassigned_pages: u64,
-    /// Pages that were gone when their body was read.
+    /// Number of pages that were gone when their body was read.
     pub vanished_pages: u64,
 }
 
 impl Tally {
-    /// Live slots by type, in the order of the types.
+    /// Returns the live slots by type, in the order of the types.
     #[must_use]
     pub fn objects(&self) -> Vec<(RubyType, u64)> {
         by_type(&self.types)
     }
 
-    /// Resident bytes of the bodies: live slots by type, free slots, overhead.
+    /// Returns the resident bytes of the bodies: live slots by type, free slots, overhead.
     #[must_use]
     pub fn census(&self) -> Census {
         let mut census = Census::default();
@@ -68,8 +94,9 @@ impl Tally {
         census
     }
 
-    /// Pages that would be empty if the live slots of each pool were packed together. Objects that cannot be moved
-    /// (referenced from stacks or by extensions) may keep some of them.
+    /// Returns the number of pages that would become empty if the live slots of each pool were packed
+    /// together. Objects that cannot be moved (referenced from stacks or by extensions) may keep some of
+    /// them.
     #[must_use]
     pub fn compactable_pages(&self) -> u64 {
         let freed = |pool: &SizePool| match pool.slots {
@@ -137,14 +164,14 @@ impl Tally {
     }
 }
 
-/// What the bytes of a run are: the type code of its slots, or none.
+/// The use of a run of bytes: the type code of its slots, or none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Slot(u64),
     Overhead,
 }
 
-/// Gathers neighbors of the same kind, so that a claim is as long as can be.
+/// Joins neighbors of the same kind, so that claims are as long as possible.
 struct Runs<'a, C> {
     tally: &'a mut Tally,
     residency: Option<&'a Residency>,
@@ -180,11 +207,12 @@ impl<C: FnMut(Range<u64>, Category)> Runs<'_, C> {
     }
 }
 
-/// Reads every page's body once and counts. `claim` gets what each byte of a body is, in order of address within a
-/// page, resident or not; `visit` gets every slot with an object. Read through a view that touches resident pages only.
+/// Reads every page's body once and counts. `claim` receives the category of each byte of a body, in address
+/// order within a page, resident or not; `visit` receives every slot with an object. Use a view that touches
+/// resident pages only.
 ///
 /// # Errors
-/// The process is gone or may not be looked at.
+/// The process is gone or access to it is denied.
 pub fn walk(
     memory: &dyn Memory,
     pages: &HeapPages,
@@ -202,7 +230,7 @@ pub fn walk(
         for ((page, _), body) in read.filter(|((_, whole), _)| **whole) {
             tally.add_page(page, body, None, &mut claim, &mut visit);
         }
-        // Bodies that are resident in part: the rest is absent, swapped out, or gone.
+        // Partly resident bodies: the rest is absent, swapped out, or gone.
         for (page, _) in batch.iter().zip(&whole).filter(|(_, whole)| !**whole) {
             let residency = memory.residency(page.body, page_bytes)?;
             let buffer = &mut bodies[..page_bytes as usize];
@@ -213,7 +241,7 @@ pub fn walk(
     Ok(tally)
 }
 
-/// Sums by type code as sums by type, without those that are zero.
+/// Converts sums by type code to sums by type, dropping zeros.
 pub(super) fn by_type(codes: &[u64; 32]) -> Vec<(RubyType, u64)> {
     let mut types = BTreeMap::new();
     for (code, &sum) in codes.iter().enumerate().filter(|(_, sum)| **sum > 0) {
@@ -224,8 +252,8 @@ pub(super) fn by_type(codes: &[u64; 32]) -> Vec<(RubyType, u64)> {
     types.into_iter().collect()
 }
 
-/// What a slot with this type code is.
-fn category(code: u64) -> Category {
+/// Returns the category of a slot with this type code.
+pub(crate) fn category(code: u64) -> Category {
     use RubyType as T;
     let ruby_type = match code {
         T_NONE => return Category::RubyFree,

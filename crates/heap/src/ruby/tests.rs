@@ -1,4 +1,4 @@
-//! Ruby heaps that a test has made: well-formed ones of every shape, and damaged ones.
+//! Synthetic Ruby heaps: well-formed ones of every shape, and damaged ones.
 #![allow(clippy::unwrap_used)]
 
 use super::layout::{PAGE_LAYOUTS, PageLayout, RVALUE_BYTES};
@@ -8,7 +8,7 @@ use crate::model::{Category, RubyHeap, RubyType};
 use proptest::prelude::*;
 use unbloat_process::{Maps, Pid, SyntheticMemory};
 
-/// Where the bodies lie, and where malloc memory does.
+/// Addresses of the bodies, and of malloc memory.
 const BODIES: u64 = 0x7f00_0000_0000;
 const MALLOC: u64 = 0x7e00_0000_0000;
 const HEADER_BYTES: u64 = 2048;
@@ -18,7 +18,7 @@ fn maps() -> Maps {
     Maps::parse(Pid(0), &[line(MALLOC), line(BODIES)].concat()).unwrap()
 }
 
-/// Makes one page whose slots have the given flags.
+/// Creates one page whose slots have the given flags.
 fn add_page(memory: &mut SyntheticMemory, layout: &PageLayout, index: u64, slot_bytes: u64, flags: &[u64]) {
     let (body, header) = (BODIES + index * layout.page_bytes, MALLOC + index * HEADER_BYTES);
     let slots = (layout.body_bytes - RVALUE_BYTES) / slot_bytes;
@@ -107,7 +107,7 @@ fn pages_in_no_pool_are_pages_without_slots() {
     assert_eq!((heap.pages(), heap.unassigned_pages, heap.eden_pages()), (2, 1, 1));
 }
 
-/// A heap of every shape, to be damaged.
+/// Creates a heap of any shape, to be damaged.
 fn some_heap(layout: &PageLayout, slot_bytes: u64, flags: &[u64]) -> SyntheticMemory {
     let mut memory = SyntheticMemory::default();
     for index in 0..4 {
@@ -119,7 +119,7 @@ fn some_heap(layout: &PageLayout, slot_bytes: u64, flags: &[u64]) -> SyntheticMe
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever words stand anywhere: no panic, and never more slots than fit.
+    /// Arbitrary words anywhere cause no panic, and never yield more slots than fit.
     #[test]
     fn damage_is_survived(
         shape in 0..PAGE_LAYOUTS.len(),
@@ -140,6 +140,41 @@ proptest! {
                 prop_assert!(heap.live_slots() <= heap.slots());
                 prop_assert!(heap.compactable_pages <= heap.pages());
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Objects by class and code by file, whatever words stand in slots and structures: no panic, and every live slot counts once.
+    #[test]
+    fn damage_is_survived_by_a_closer_look(
+        versions in 0..VERSIONS.len(),
+        flags in proptest::collection::vec(any::<u64>(), 0..200),
+        damage in proptest::collection::vec((any::<bool>(), 0u64..0x1_0000, hostile_word()), 0..300),
+    ) {
+        let VersionFacts { major, minor, pages: layout, .. } = &VERSIONS[versions];
+        let mut memory = some_heap(layout, if layout.slot_size.is_some() { 160 } else { 40 }, &flags);
+        for (in_body, offset, word) in damage {
+            memory.write_word(if in_body { BODIES } else { MALLOC + 4 * HEADER_BYTES } + offset / 8 * 8, word);
+        }
+        let known = RubyVersion { major: *major, minor: *minor, teeny: 1 };
+        let ruby = || Ruby {
+            version: Some(known),
+            pages: HeapPages::find(&memory, &maps(), Some(*layout)).unwrap(),
+            data: std::iter::once(MALLOC..MALLOC + (1 << 16)).collect(),
+        };
+        let heap = read(&memory, Some(*layout), Some(known));
+        let objects = crate::objects::objects_of(&memory, &maps(), ruby()).unwrap();
+        let objects_live = objects.map(|found| found.total().objects);
+        prop_assert_eq!(heap.map(|heap| heap.live_slots()), objects_live);
+        crate::code::code_of(&memory, &maps(), ruby()).unwrap();
+        let blocks: Vec<_> = (0..64).map(|i| MALLOC + 4 * HEADER_BYTES + 512 * i).map(|at| at..at + 504).collect();
+        let holds = crate::holds::holds_of(&memory, &maps(), ruby(), &blocks).unwrap();
+        if let Some(holds) = holds {
+            prop_assert_eq!(Some(holds.reached.objects + holds.waiting.objects), objects_live);
+            prop_assert!(holds.holders.iter().all(|holder| holder.retained_objects <= objects_live.unwrap_or(0)));
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The version of a process's Ruby: `ruby_version` or the description string, read from the mapped files.
 //!
-//! `ruby_version` (version.c: `const char ruby_version[]`) is part of the public API (include/ruby/version.h), so it is
-//! in the dynamic symbol table of libruby and of a program that has CRuby linked in, stripped or not. A program that
-//! hides it still contains the line that `ruby -v` prints (`ruby_description`).
+//! `ruby_version` (version.c: `const char ruby_version[]`) is part of the public API
+//! (include/ruby/version.h), so it is in the dynamic symbol table of libruby, and of a program with CRuby
+//! linked in, stripped or not. A program that hides it still contains the line printed by `ruby -v`
+//! (`ruby_description`).
 
 use std::fmt;
 use std::path::Path;
 use unbloat_process::{Image, Maps, Pid, elf};
 
-/// Bytes that the longest `ruby_version` has, with room to spare.
+/// Size of the longest `ruby_version`, with room to spare.
 const VERSION_BYTES: usize = 16;
 
 /// A CRuby version. Patch levels do not matter: structures change with minor versions only.
@@ -29,7 +30,7 @@ impl fmt::Display for RubyVersion {
 }
 
 impl RubyVersion {
-    /// Parses the digits at the start of `text`, as `ruby_version` (`3.1.2`) has them.
+    /// Parses the digits at the start of `text`, in the form of `ruby_version` (`3.1.2`).
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let end = text.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(text.len());
@@ -40,7 +41,7 @@ impl RubyVersion {
     }
 }
 
-/// The mapped file that has CRuby in it.
+/// The mapped file that contains CRuby.
 #[derive(Debug)]
 pub struct Program {
     /// Its version.
@@ -50,8 +51,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The file with the symbol `ruby_version`: `None` when no mapped file has one that can be read. The files are found
-    /// through the process's own mappings and mount namespace.
+    /// Finds the file with the symbol `ruby_version`; `None` if no mapped file has a readable one. The files
+    /// are opened through the process's own mappings and mount namespace.
     #[must_use]
     pub fn of_symbol(pid: Pid, maps: &Maps) -> Option<Self> {
         images(pid, maps).find_map(|image| {
@@ -61,8 +62,8 @@ impl Program {
         })
     }
 
-    /// The file with the description `ruby X.Y.Z (date …` or `ruby X.Y.ZpN (date …`: reads files whole, so only for a
-    /// process in which a Ruby heap was found.
+    /// Finds the file with the description `ruby X.Y.Z (date …` or `ruby X.Y.ZpN (date …`. It reads whole
+    /// files, so it is only for a process in which a Ruby heap was found.
     #[must_use]
     pub fn of_description(pid: Pid, maps: &Maps) -> Option<Self> {
         let described = |image: &Image| {
@@ -76,7 +77,7 @@ impl Program {
     }
 }
 
-/// The version in a text that starts with `ruby 3.1.2p20 (` or `ruby 3.3.0 (`.
+/// Parses the version in a text that starts with `ruby 3.1.2p20 (` or `ruby 3.3.0 (`.
 fn described_version(text: &[u8]) -> Option<RubyVersion> {
     let text = text.strip_prefix(b"ruby ")?;
     let end = text.iter().position(|b| !b.is_ascii_digit() && *b != b'.')?;
@@ -87,10 +88,11 @@ fn described_version(text: &[u8]) -> Option<RubyVersion> {
     rest.starts_with(b" (").then(|| RubyVersion::parse(text))?
 }
 
-/// Files that are read whole in search of the description.
+/// Maximum number of files read whole in search of the description.
 const MAX_DESCRIBED: usize = 2;
 
-/// The mapped ELF files, those first that are called after Ruby, then the program itself, which lies lowest.
+/// Iterates over the mapped ELF files: first those named after Ruby, then the program itself, which is mapped
+/// lowest.
 fn images(pid: Pid, maps: &Maps) -> impl Iterator<Item = Image> {
     let rank = |path: Option<&Path>| {
         let name =

@@ -1,16 +1,16 @@
-//! Little-endian numbers out of bytes that came from another process. Outside of the bytes there is nothing.
+//! Little-endian numbers from bytes that came from another process. Reads outside the bytes return `None`.
 
-/// A 16-bit number.
+/// Reads a 16-bit number.
 pub(super) fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-/// A 32-bit number.
+/// Reads a 32-bit number.
 pub(super) fn half_word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// A 64-bit number.
+/// Reads a 64-bit number.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }

@@ -1,11 +1,11 @@
-//! Giving freed memory back in a live process, through its allocator's own release call.
+//! Returns freed memory of a live process, through its allocator's own release call.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`release`] | which function of which allocator is called, and with what |
+//! | [`release`] | the function to call in each allocator, and its arguments |
 //!
-//! How a function is called in another process is [`unbloat_process::remote`]'s business; why it is safe to call *these*
-//! is told here and in `docs/method/trim.md`.
+//! [`unbloat_process::remote`] calls functions in another process; the reasons why it is safe to call *these*
+//! are given here and in `docs/method/trim.md`.
 
 pub mod release;
 
@@ -20,33 +20,33 @@ use unbloat_process::{
 };
 use unbloat_untrusted::Untrusted;
 
-/// How to trim.
+/// Options of a trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Predict, and touch nothing.
     pub dry_run: bool,
-    /// How long to look for a thread that can be borrowed.
+    /// Maximum time to look for a thread to borrow.
     pub timeout: Duration,
-    /// The user vouches for the host's init and for system call filters.
+    /// The user takes responsibility for the host's init and for system call filters.
     pub trusted: bool,
 }
 
-/// What became of a process.
+/// The outcome for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The release call was made.
     Trimmed,
-    /// The release call has begun, and the borrowed thread was left alone to finish it.
+    /// The release call has begun, and the borrowed thread was left to finish it unattended.
     LeftAlone,
     /// There was nothing to return, so nothing was done.
     NothingToTrim,
     /// It could not be done safely, so nothing was done.
     Refused,
-    /// Its allocator has no release call that is known, so nothing was done.
+    /// No release call of its allocator is known, so nothing was done.
     Unsupported,
 }
 
-/// One process's trim.
+/// The trim of one process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trim {
     /// The process.
@@ -55,28 +55,30 @@ pub struct Trim {
     pub command: Untrusted,
     /// Its allocator.
     pub allocator: AllocatorKind,
-    /// What the release call returns, as the arenas say; only for glibc.
+    /// Bytes that the release call is predicted to return, from the arenas; absent if the heap was not
+    /// walked.
     pub predicted_bytes: Option<u64>,
     /// RSS before it.
     pub rss_before_bytes: u64,
     /// RSS after it; absent when nothing was done.
     pub rss_after_bytes: Option<u64>,
-    /// How long the one thread was held still. No other thread is stopped. Absent when nothing was done.
+    /// Time for which the one thread was stopped. No other thread is stopped. Absent if nothing was done.
     pub paused: Option<Duration>,
-    /// How long it was away from its system call.
+    /// Time for which it was away from its system call.
     pub borrowed: Option<Duration>,
-    /// The thread, and the system call that it was borrowed from.
+    /// The thread, and the system call it was borrowed from.
     pub thread: Option<(Pid, &'static str)>,
-    /// Attempts to borrow a thread that came to nothing.
+    /// Number of failed attempts to borrow a thread.
     pub retries: u32,
-    /// What became of it; absent for a dry run that found something to return.
+    /// The outcome; absent for a dry run that found something to return.
     pub outcome: Option<Outcome>,
-    /// Why nothing was done, or what the prediction does not know.
+    /// The reason why nothing was done, or the limits of the prediction.
     pub reason: Option<String>,
 }
 
 impl Trim {
-    /// RSS before − RSS after: what the kernel got back, less what the program took meanwhile.
+    /// Returns RSS before − RSS after: the memory returned to the kernel, less what the program took
+    /// meanwhile.
     #[must_use]
     pub fn returned_bytes(&self) -> Option<u64> {
         Some(self.rss_before_bytes.saturating_sub(self.rss_after_bytes?))
@@ -92,7 +94,8 @@ impl Trim {
 /// Trims one process.
 ///
 /// # Errors
-/// The process is gone or may not be looked at. What is not safe or not possible is no error but an [`Outcome`].
+/// The process is gone or may not be inspected. A trim that is unsafe or impossible is not an error but an
+/// [`Outcome`].
 pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
     let state = Status::of(pid)?;
     let mut trim = Trim {
@@ -112,10 +115,12 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
     match state.kind {
         Kind::Program => {}
         Kind::KernelThread => {
-            return Ok(trim.done(Outcome::Unsupported, "a thread of the kernel has no memory".to_owned()));
+            return Ok(trim.done(Outcome::Unsupported, "a kernel thread has no memory".to_owned()));
         }
         Kind::Zombie => {
-            return Ok(trim.done(Outcome::Unsupported, "it has ended; its memory is returned".to_owned()));
+            return Ok(
+                trim.done(Outcome::Unsupported, "it has ended, and its memory has been returned".to_owned())
+            );
         }
     }
     if let Some(reason) = refused_at_once(pid, options)? {
@@ -136,7 +141,7 @@ pub fn trim(pid: Pid, options: &Options) -> Result<Trim> {
     }
 }
 
-/// What a confined look finds before a trim: all that is needed of the target's structures.
+/// The findings of the confined child before a trim: everything needed from the target's structures.
 #[derive(Debug, Serialize, Deserialize)]
 struct Survey {
     allocator: AllocatorKind,
@@ -145,14 +150,14 @@ struct Survey {
     next: Next,
 }
 
-/// What follows from it.
+/// The next step that follows from the findings.
 #[derive(Debug, Serialize, Deserialize)]
 enum Next {
     /// Nothing more is done.
     Done(Outcome),
-    /// It would be trimmed, and this is a dry run.
+    /// Report the prediction, since this is a dry run.
     Tell,
-    /// The release call can be made.
+    /// Make the release call.
     Call(Box<Prepared>),
 }
 
@@ -182,7 +187,7 @@ impl Survey {
         if dry_run {
             return Ok(survey);
         }
-        Ok(match Prepared::of(&release, &memory) {
+        Ok(match Prepared::of(&release, &memory, &maps) {
             Ok(prepared) => Survey { next: Next::Call(Box::new(prepared)), ..survey },
             Err((outcome, why)) => survey.done(outcome, why),
         })
@@ -195,15 +200,15 @@ impl Survey {
     }
 }
 
-/// What the release call of the live allocator would return; `None` where its heap is not walked.
+/// Predicts the effect of the live allocator's release call; `None` if its heap is not walked.
 fn predict(live: &LiveAllocator, look: &Look<'_>) -> Result<Option<Prediction>> {
     let heaps = live.heaps(look.pid, look.maps, look.memory)?;
     let mut heaps = heaps.iter().filter(|heap| heap.kind() == live.allocator.kind);
     heaps.next().map(|heap| heap.predict(look)).transpose()
 }
 
-/// RSS, exactly. From Linux 6.2 to 6.16 the cheap counter may be off by many pages a processor
-/// (`percpu_counter_read_positive`), so there the page tables are asked.
+/// Returns the exact RSS. From Linux 6.2 to 6.16 the cheap counter may be off by many pages per processor
+/// (`percpu_counter_read_positive`), so the page tables are read there.
 fn resident_bytes(pid: Pid) -> Result<u64> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
@@ -225,11 +230,11 @@ mod x86_64 {
     use unbloat_process::remote::{self, Call, Gadgets, Host, Refusal, Returned, Safety, Unwinder};
 
     pub(super) fn refused_at_once(pid: Pid, options: &Options) -> Result<Option<String>> {
-        told(remote::preflight(pid, options.trusted).err())
+        reason_of(remote::preflight(pid, options.trusted).err())
     }
 
-    /// A refusal is an outcome; that the process is gone or may not be touched is an error.
-    fn told(refusal: Option<Refusal>) -> Result<Option<String>> {
+    /// Returns a refusal's text as an outcome. It is an error if the process is gone or may not be touched.
+    fn reason_of(refusal: Option<Refusal>) -> Result<Option<String>> {
         match refusal {
             None => Ok(None),
             Some(Refusal::Process(error)) => Err(error),
@@ -237,20 +242,28 @@ mod x86_64 {
         }
     }
 
-    /// All that is needed of the target's structures for a release call.
+    /// Everything needed from the target's structures for a release call.
     #[derive(Debug, Serialize, Deserialize)]
     pub(super) struct Prepared {
         call: Call,
         gadgets: Gadgets,
         locks: Option<ArenaLocks>,
+        unwinder: Unwinder,
     }
 
     impl Prepared {
-        pub(super) fn of(release: &Release, memory: &LiveMemory) -> Result<Self, (Outcome, String)> {
+        pub(super) fn of(
+            release: &Release,
+            memory: &LiveMemory,
+            maps: &Maps,
+        ) -> Result<Self, (Outcome, String)> {
+            let pid = memory.pid();
             let gadgets =
                 release.gadgets(memory).map_err(|unknown| (Outcome::Unsupported, unknown.to_string()))?;
             let locks = release.locks(memory).map_err(|why| (Outcome::Refused, why.to_string()))?;
-            Ok(Prepared { call: release.call.clone(), gadgets, locks })
+            let call = release.call.clone();
+            let unwinder = Unwinder::for_call(&call, pid, maps);
+            Ok(Prepared { call, gadgets, locks, unwinder })
         }
     }
 
@@ -261,10 +274,9 @@ mod x86_64 {
         options: &Options,
     ) -> Result<Trim> {
         let pid = trim.pid;
-        let Prepared { call, gadgets, mut locks } = prepared;
+        let Prepared { call, gadgets, mut locks, unwinder } = prepared;
         let (memory, maps) = (LiveMemory::of_pinned(pinned)?, Maps::of(pid)?);
         trim.rss_before_bytes = resident_bytes(pid)?;
-        let unwinder = Unwinder::for_call(&call, pid, &maps);
         let host = Host { pid, pinned, memory: &memory, maps: &maps, gadgets: &gadgets, unwinder: &unwinder };
         let called = remote::call(&host, &call, options.timeout, || match &mut locks {
             Some(locks) => locks.verdict(&memory),
@@ -287,28 +299,29 @@ mod x86_64 {
             }
             Err(Refusal::Ended) => Err(Error::Gone { pid }),
             Err(refusal) => {
-                let reason = told(Some(refusal))?;
+                let reason = reason_of(Some(refusal))?;
                 Ok(trim.done(Outcome::Refused, reason))
             }
         }
     }
 
-    /// What the call of an allocator reaches, where that was not predicted.
+    /// Describes the reach of an allocator's release call where it was not predicted.
     fn unpredicted(allocator: AllocatorKind) -> Option<String> {
         let ReleaseMethod::Call(ReleaseCall { reach, .. }) = &allocator.descriptor()?.release else {
             return None;
         };
-        Some(format!("{reach}. What comes back is only predicted for glibc's malloc and jemalloc"))
+        Some(format!("{reach}. A prediction exists only for glibc's malloc and jemalloc"))
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 use x86_64::{Prepared, call, refused_at_once};
 
-/// Where signal frames are not known, nothing is called.
+/// Refuses every process where signal frames are unknown.
 #[cfg(not(target_arch = "x86_64"))]
 fn refused_at_once(_: Pid, options: &Options) -> Result<Option<String>> {
-    Ok((!options.dry_run).then(|| "calling a function in another process is only known on x86-64".to_owned()))
+    Ok((!options.dry_run)
+        .then(|| "calling a function in another process is only implemented on x86-64".to_owned()))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -322,7 +335,7 @@ struct Prepared;
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Prepared {
-    fn of(_: &Release, _: &LiveMemory) -> Result<Self, (Outcome, String)> {
+    fn of(_: &Release, _: &LiveMemory, _: &Maps) -> Result<Self, (Outcome, String)> {
         Ok(Prepared)
     }
 }

@@ -1,9 +1,10 @@
-//! The call that gives memory back in a process, ready to be made.
+//! The prepared call that returns freed memory in a process.
 //!
-//! glibc's locks can be read, so [`crate::allocators::glibc::locks`] proves that the borrowed thread holds none. The others' cannot: there
-//! the thread must not be inside of the allocator at all. Every function that it is inside of has left a return address
-//! on its stack, so the allocator's code is forbidden there; and so is `fork`, which takes the allocator's locks before
-//! it calls the handlers of others.
+//! glibc's locks can be read, so [`crate::allocators::glibc::locks`] proves that the borrowed thread holds
+//! none. Those of other allocators cannot, so there the thread must be outside the allocator altogether.
+//! Every function on its call stack has left a return address there, so addresses in the allocator's code are
+//! forbidden on the stack; and so is `fork`, which takes the allocator's locks before it calls the handlers
+//! of others.
 
 use crate::allocators::glibc::Glibc;
 use crate::allocators::{LiveAllocator, Release as ReleaseMethod, ReleaseCall};
@@ -18,51 +19,52 @@ use unbloat_process::{Image, Mapping, Maps, Pid};
 #[cfg(target_arch = "x86_64")]
 use unbloat_process::remote::Call;
 
-/// Why nothing can be called.
+/// The reason why nothing can be called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     /// Statically linked.
     #[error(
-        "its allocator ({allocator}) is linked into the program itself, where its release call and its code cannot be \
-         told apart from the rest"
+        "its allocator ({allocator}) is linked into the program itself, where its release call and its \
+         code cannot be distinguished from the rest"
     )]
     Static {
-        /// Which.
+        /// The allocator.
         allocator: &'static str,
     },
     /// The library lacks the function.
     #[error("its allocator ({allocator}) exports no {function}")]
     NotExported {
-        /// Which.
+        /// The allocator.
         allocator: &'static str,
-        /// What was looked for.
+        /// The missing function.
         function: &'static str,
     },
-    /// It has no call for that, or this version has none.
+    /// The allocator, or this version of it, has no such call.
     #[error("{why}")]
     Never {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// Not known.
-    #[error("its allocator is not known: {evidence}")]
+    /// The allocator is unknown.
+    #[error("its allocator is unknown: {evidence}")]
     Unknown {
-        /// What was found.
+        /// The evidence found.
         evidence: String,
     },
-    /// No glibc to lead a thread through.
-    #[error("it has no glibc that is known: {reason}")]
+    /// No known glibc to lead a thread through.
+    #[error("it has no known glibc: {reason}")]
     NoGlibc {
-        /// What was found.
+        /// The reason.
         reason: String,
     },
 }
 
-/// How long a call is attended where that keeps a deadline exactly: some 5,000 system calls on an idle machine.
+/// Maximum time for which a call is supervised where that keeps a deadline exactly: some 5,000 system calls
+/// on an idle machine.
 #[cfg(target_arch = "x86_64")]
 const ATTENDANCE: Duration = Duration::from_millis(100);
 
-/// A call that gives memory back.
+/// A call that returns freed memory.
 #[derive(Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub struct Release {
@@ -74,7 +76,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// Finds the call for the allocator of a process.
+    /// Finds the call for a process's allocator.
     ///
     /// # Errors
     /// There is none, or it cannot be made safely.
@@ -147,10 +149,10 @@ impl Release {
         Release { libc, glibc }
     }
 
-    /// The places in libc that a borrowed thread is led through.
+    /// Returns the places in libc that a borrowed thread is led through.
     ///
     /// # Errors
-    /// Its libc does not look as the known ones do.
+    /// Its libc does not look like any known one.
     #[cfg(target_arch = "x86_64")]
     pub fn gadgets(
         &self,
@@ -159,7 +161,7 @@ impl Release {
         unbloat_process::remote::Gadgets::in_libc(&self.libc, memory)
     }
 
-    /// The locks that a borrowed thread must not hold, where they can be read.
+    /// Returns the locks that a borrowed thread must not hold, where they can be read.
     ///
     /// # Errors
     /// The arenas cannot be followed.
@@ -196,7 +198,7 @@ fn code_of<'a>(maps: &'a Maps, first: &'a Mapping) -> impl Iterator<Item = Range
         .map(Mapping::range)
 }
 
-/// Where a function's code lies.
+/// Returns the addresses of a function's code.
 fn body(image: &Image, name: &str) -> Option<Range<u64>> {
     let symbol = image.elf.symbol(image.source(), name)?;
     let start = image.bias.wrapping_add(symbol.address);

@@ -1,9 +1,9 @@
-//! The verdict on made-up reports: which findings, in which order, with which lines.
+//! The verdict on synthetic reports: the findings, their order and their lines.
 #![allow(clippy::unwrap_used)]
 
 use super::{of, of_tree};
 use crate::model::{
-    Action, Allocator, AllocatorKind, Arena, Category, Census, Compaction, Finding, Inspection,
+    Action, Allocator, AllocatorKind, Arena, Category, Census, Compaction, Finding, FindingCode, Inspection,
     JemallocRequest, JemallocSettings, ProcessReport, RubyHeap, RubyType, Runtime, Server, Settings, Sharing,
     SizePool,
 };
@@ -50,7 +50,7 @@ fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
 }
 
 fn codes(findings: &[Finding]) -> Vec<&str> {
-    findings.iter().map(|finding| finding.code).collect()
+    findings.iter().map(|finding| finding.code.name()).collect()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_process_that_runs_under_unbloat_is_told_what_that_did_and_not_to_use_it() {
         ..runtime("allocator=jemalloc,trim=adaptive", 0)
     });
     let findings = of(&report);
-    assert!(findings[1].text.contains("not had to give anything back yet"), "{}", findings[1].text);
+    assert!(findings[1].text.contains("not had to return anything yet"), "{}", findings[1].text);
     assert!(findings[1].text.contains("is not loaded"), "{}", findings[1].text);
     let actions: Vec<_> = findings.iter().flat_map(|finding| &finding.actions).collect();
     assert_eq!(actions, [&Action::Status(Pid(4)), &Action::Status(Pid(4))]);
@@ -131,7 +131,7 @@ fn free_slots_that_compaction_could_free_name_the_call_of_that_ruby() {
     for (version, call) in [("3.1.2", Compaction::Compact), ("3.4.1", Compaction::Warmup)] {
         report.ruby = Some(heap(version));
         let findings = of(&report);
-        let slots = findings.iter().find(|finding| finding.code == "ruby-free-slots").unwrap();
+        let slots = findings.iter().find(|finding| finding.code == FindingCode::RubyFreeSlots).unwrap();
         assert_eq!(slots.actions, [Action::Compact { call, server: Server::Puma }]);
         assert_eq!(slots.gain_bytes, Some(400 * 65536));
     }
@@ -169,7 +169,7 @@ fn a_tree_is_summed_by_pss_and_workers_that_load_the_application_are_told_to_pre
     );
 }
 
-/// A worker whose malloc is jemalloc, set up like this.
+/// Creates a worker whose malloc is jemalloc with these settings.
 fn under_jemalloc(settings: JemallocSettings, asked: JemallocRequest) -> ProcessReport {
     let mut report = report(1, &[(Category::MallocLive, 100 * MIB), (Category::MallocStranded, 20 * MIB)], 2);
     let allocator = report.allocator.as_mut().unwrap();
@@ -194,7 +194,13 @@ fn each_way_to_set_jemalloc_up_has_its_sentence() {
     let run = Action::Run { server: Server::Puma, name_policy: false };
     assert_eq!(stranded.actions, [run], "no arenas to limit, no jemalloc to preload: {stranded:?}");
     assert_eq!(said(&under_jemalloc(settings(1_000, 0), asked)), "bloat stranded jemalloc-background-thread");
-    assert_eq!(said(&under_jemalloc(settings(1_000, 4), asked)), "bloat stranded");
+    let tuned = under_jemalloc(settings(1_000, 4), asked);
+    assert_eq!(said(&tuned), "bloat stranded jemalloc-tuned");
+    let text = "jemalloc is tuned: freed pages go back within 1 s, by a thread of jemalloc's own, threads spread over up to 8 arenas.";
+    assert_eq!(of(&tuned)[2].text, text);
+    let one = JemallocSettings { arena_limit: Some(1), ..settings(0, 0) };
+    let text = "jemalloc is tuned: freed pages go back at once, and all threads share one arena.";
+    assert_eq!(of(&under_jemalloc(one, JemallocRequest::default()))[2].text, text);
     let mut lean = under_jemalloc(settings(0, 0), asked);
     let policy = "allocator=jemalloc,trim=adaptive".into();
     lean.runtime = Some(Runtime { policy, trims: 1, returned_bytes: MIB, problem: None });
@@ -205,8 +211,8 @@ fn each_way_to_set_jemalloc_up_has_its_sentence() {
 }
 
 proptest! {
-    /// Whatever the figures: no panic, the first finding is the summary, gains are figures of the report, and one look
-    /// never speaks of a leak.
+    /// Whatever the figures, nothing panics, the first finding is the summary, gains are figures of the
+    /// report, and one inspection never speaks of a leak.
     #[test]
     fn every_sentence_stays_within_the_evidence(
         live in 1..1u64 << 33, cached in 0..1u64 << 30, trimmable in 0..1u64 << 33,
@@ -218,7 +224,7 @@ proptest! {
             (Category::RubyFree, ruby_free),
         ], arenas);
         let findings = of(&report);
-        prop_assert!(["bloat", "lean"].contains(&findings[0].code));
+        prop_assert!([FindingCode::Bloat, FindingCode::Lean].contains(&findings[0].code));
         for finding in &findings {
             prop_assert!(!finding.text.to_lowercase().contains("leak"));
             prop_assert!(finding.gain_bytes.is_none_or(|gain| gain <= report.rss_bytes));

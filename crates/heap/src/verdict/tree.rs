@@ -1,16 +1,17 @@
-//! Findings about several processes together: their sum, and what workers share with the master that forked them.
+//! Findings about several processes together: their sum, and the memory that workers share with the master
+//! that forked them.
 
 use super::{advice, count, finding, percent};
 use crate::iec::Iec;
-use crate::model::{Action, Finding, Inspection, ProcessReport, RubyType};
+use crate::model::{Action, Finding, FindingCode, Inspection, ProcessReport, RubyType};
 
 /// A worker with this many times its master's classes and modules has loaded the application itself.
 const LOADED_AGAIN: f64 = 1.5;
 
-/// Below this share of the memory that workers had from their master, packing before forking is worth a word.
+/// Share of the memory inherited from the master below which compacting before forking is suggested.
 const POOR_SHARING: f64 = 0.5;
 
-/// The verdict on processes that belong together; empty for a single one.
+/// Returns the verdict on related processes; empty for a single one.
 #[must_use]
 pub fn of_tree(inspection: &Inspection) -> Vec<Finding> {
     if inspection.processes.len() < 2 || inspection.rss_sum_bytes() == 0 {
@@ -24,10 +25,10 @@ fn sum(inspection: &Inspection) -> Finding {
     let rss = Iec(inspection.rss_sum_bytes());
     let Some(pss) = inspection.pss_bytes() else {
         let text = format!(
-            "{processes} have {rss} resident, pages that they share counted once for each. What they take together \
-             is less and cannot be told: not all of their proportional sizes could be read."
+            "{processes} have {rss} resident, counting shared pages once for each. Their total is smaller \
+             but unknown, because not all of their proportional sizes could be read."
         );
-        return finding("tree", text, vec![], None);
+        return finding(FindingCode::Tree, text, vec![], None);
     };
     let mut text = format!(
         "{processes} take {} together (proportional: their resident sizes sum to {rss}, but count shared pages more \
@@ -44,7 +45,7 @@ fn sum(inspection: &Inspection) -> Finding {
             percent(bloat, pss)
         ));
     }
-    finding("tree", text, vec![], None)
+    finding(FindingCode::Tree, text, vec![], None)
 }
 
 fn trimmable(inspection: &Inspection) -> Option<Finding> {
@@ -57,7 +58,7 @@ fn trimmable(inspection: &Inspection) -> Option<Finding> {
             .collect();
         let text = format!("{} would come back from {} of them at once.", Iec(bytes), from.len());
         let actions = inspection.processes.first().map(|root| Action::Trim(root.pid)).into_iter().collect();
-        finding("tree-trimmable", text, actions, Some(bytes))
+        finding(FindingCode::TreeTrimmable, text, actions, Some(bytes))
     })
 }
 
@@ -87,8 +88,8 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
     let before = classes(master).unwrap_or(u64::MAX);
     if before > 0 && loaded as f64 >= LOADED_AGAIN * before as f64 {
         text.push_str(&format!(
-            " A worker has {loaded} classes and modules, the master {before}: the application is loaded by each worker. \
-             Loaded before the fork, it is there once."
+            " A worker has {loaded} classes and modules, the master {before}: each worker loads the \
+             application. Loaded before the fork, it exists only once."
         ));
         actions = if puma { vec![Action::PreloadApp] } else { vec![] };
     } else if (shared as f64) < inherited as f64 * POOR_SHARING {
@@ -97,10 +98,10 @@ fn sharing(inspection: &Inspection) -> Option<Finding> {
             master.ruby.as_ref().map_or_else(Vec::new, |ruby| advice::compact(ruby, master.command.raw()));
     }
     let text = if n == 1 { text.replace(" each", "") } else { text };
-    Some(finding("tree-sharing", text, actions, None))
+    Some(finding(FindingCode::TreeSharing, text, actions, None))
 }
 
-/// Classes and modules: a measure of how much code a Ruby has loaded.
+/// Returns the number of classes and modules, a measure of the code that a Ruby has loaded.
 fn classes(process: &ProcessReport) -> Option<u64> {
     let objects = &process.ruby.as_ref()?.objects;
     let code = |ruby_type: &RubyType| matches!(ruby_type, RubyType::Class | RubyType::Module);

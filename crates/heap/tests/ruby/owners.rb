@@ -1,4 +1,4 @@
-# Makes objects with much malloc memory and says, for each type, what Ruby itself counts of it.
+# Creates objects with much malloc memory and prints Ruby's own count of it for each type.
 require "objspace"
 $stdout.sync = true
 

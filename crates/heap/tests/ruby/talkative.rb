@@ -1,4 +1,4 @@
-# Says what it knows of its heap whenever it is asked.
+# Prints its heap statistics on request.
 $stdout.sync = true
 keep = Array.new(20_000) { |i| ["some string that is too long to be embedded #{i}", i.to_s, { i => i }] }
 junk = Array.new(50_000) { |i| "junk #{i}" * 3 }

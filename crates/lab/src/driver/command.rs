@@ -1,10 +1,12 @@
-//! The command that puts a load on. It runs in a process of its own: its CPU is told from the harness's, and its end is its own.
+//! The command that generates the load. It runs in a separate process, so that its CPU time and its end are
+//! separate from the harness's.
 
 use super::pace::Pace;
 use crate::plan::{BenchCommand, BenchDriver, Load};
 use std::path::Path;
 
-/// The words of the command, with `{url}` and the like still in them; `None` if the server does its own work.
+/// Returns the words of the command, with `{url}` and the like still in them; `None` if the server generates
+/// its own work.
 #[must_use]
 pub fn command_line(load: &Load, unbloat: &Path, pace: Pace) -> Option<Vec<String>> {
     match load {
@@ -18,7 +20,7 @@ pub fn command_line(load: &Load, unbloat: &Path, pace: Pace) -> Option<Vec<Strin
 
 fn bench(unbloat: &Path, driver: BenchDriver, command: &BenchCommand, pace: Pace) -> Vec<String> {
     let mut words = vec![unbloat.display().to_string(), "bench".into(), driver.name().into()];
-    // A file of routes brings paths; the URL is the base of them, unless the plan names another.
+    // A route file contains paths; the URL is their base, unless the plan names another.
     let has = |name: &str| command.options.iter().any(|option| option.split('=').next() == Some(name));
     if !has("--base") {
         words.extend(has("--routes").then(|| "--base".into()));

@@ -1,4 +1,5 @@
-//! The figures of a load: from the document of a bench driver, from the last line of a command, or from a server's own line.
+//! The figures of a load: from the document of a bench driver, from the last line of a command, or from a
+//! server's own line.
 
 use crate::metric::Metric;
 use crate::server::key_values;
@@ -6,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use unbloat_load::{BenchDocument, BenchRun, CableRun, HttpRun, JobsRun, Times};
 
-/// What a load measured.
+/// The measurements of a load.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Measured {
     /// Median latency in seconds.
@@ -21,13 +22,13 @@ pub struct Measured {
     pub throughput: Option<f64>,
     /// Units of work done: deliveries, requests, jobs.
     pub units: Option<f64>,
-    /// What the driver sent per second: broadcasts, requests, jobs. Only of a bench driver.
+    /// Units sent per second by the driver: broadcasts, requests, jobs. Only for bench drivers.
     #[serde(skip)]
     pub sent_per_s: Option<f64>,
     /// Its steps, if it has any.
     #[serde(skip)]
     pub steps: Vec<LoadStep>,
-    /// Why it does not count, if it does not.
+    /// The reason why it does not count, if it does not.
     #[serde(skip)]
     pub dirty: Option<String>,
 }
@@ -35,16 +36,16 @@ pub struct Measured {
 /// One step of a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadStep {
-    /// Clients that were connected in it.
+    /// Number of clients connected in it.
     pub clients: f64,
-    /// When it began to connect them, in seconds since the load began.
+    /// Time when it began to connect them, in seconds since the load began.
     pub start_s: f64,
     /// Its p95 latency in seconds.
     pub p95_s: f64,
 }
 
 impl Measured {
-    /// The metrics that the load itself yields.
+    /// Returns the metrics that the load itself yields.
     #[must_use]
     pub fn metrics(&self) -> BTreeMap<Metric, f64> {
         let all = [
@@ -57,7 +58,7 @@ impl Measured {
         all.into_iter().filter_map(|(metric, value)| Some((metric, value?))).collect()
     }
 
-    /// The figures of `unbloat bench --json`; `None` for anything else.
+    /// Parses the output of `unbloat bench --json`; `None` for anything else.
     #[must_use]
     pub fn of_bench(output: &str) -> Option<Self> {
         let document: BenchDocument = serde_json::from_str(output).ok()?;
@@ -70,13 +71,13 @@ impl Measured {
         Some(Measured { dirty, ..figures })
     }
 
-    /// The last line of an output that is a JSON object with figures.
+    /// Parses the last line of an output that is a JSON object with figures.
     #[must_use]
     pub fn of_command(output: &str) -> Option<Self> {
         output.lines().rev().find_map(|line| serde_json::from_str(line).ok())
     }
 
-    /// The `key=value` words of a line.
+    /// Parses the `key=value` words of a line.
     #[must_use]
     pub fn of_line(line: &str) -> Self {
         let words = key_values(line);
@@ -92,7 +93,7 @@ impl Measured {
         }
     }
 
-    /// Latency and throughput with all clients connected, work of the whole run.
+    /// Takes latency and throughput with all clients connected, and the work of the whole run.
     fn of_cable(run: &CableRun) -> Option<Self> {
         let steps = &run.figures.steps;
         let last = steps.last()?;
@@ -110,7 +111,7 @@ impl Measured {
         })
     }
 
-    /// All routes together.
+    /// Sums up all routes.
     fn of_http(run: &HttpRun) -> Self {
         let units = run.total.requests as f64;
         let seconds: f64 = run.figures.batches.iter().map(|batch| batch.duration_s).sum();
@@ -123,7 +124,7 @@ impl Measured {
         }
     }
 
-    /// The latency is that of the queue.
+    /// Takes the queue's latency.
     fn of_jobs(run: &JobsRun) -> Self {
         Measured {
             throughput: Some(run.jobs_per_s),

@@ -1,4 +1,4 @@
-//! The process of a load: started below a keeper, so that nothing of it stays.
+//! The process of a load, started below a keeper so that nothing of it is left behind.
 
 use crate::keep::{self, Kept};
 use std::io::{self, Read};
@@ -12,40 +12,40 @@ pub trait Launcher {
     /// The process of a load.
     type Process: LoadProcess;
 
-    /// Starts one.
+    /// Starts a process.
     ///
     /// # Errors
     /// The kernel's reason why the program cannot be started.
     fn launch(&self, words: &[String]) -> io::Result<Self::Process>;
 }
 
-/// The process of a load. Dropping it ends it by force.
+/// The process of a load. Dropping it kills it.
 pub trait LoadProcess {
-    /// The status that it has ended with, as a shell shows it.
+    /// Returns its exit status, as a shell shows it, once it has ended.
     fn ended(&mut self) -> Option<i32>;
 
     /// Asks it to end (SIGINT).
     fn interrupt(&self);
 
-    /// Its output. What it left behind is ended before.
+    /// Returns its output, after ending any process it left behind.
     fn output(self) -> Output;
 }
 
 /// The output of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
-    /// The result.
+    /// The result, from stdout.
     pub stdout: String,
-    /// Messages.
+    /// The messages, from stderr.
     pub stderr: String,
 }
 
 /// Starts loads as real processes.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptLauncher<'a> {
-    /// Where they run.
+    /// Their working directory.
     pub directory: &'a Path,
-    /// This program's own file, which keeps them.
+    /// Path of this program, which supervises them.
     pub unbloat: &'a Path,
 }
 
@@ -75,12 +75,12 @@ impl LoadProcess for KeptLoad {
     }
 
     fn interrupt(&self) {
-        // Gone already is as good.
+        // Fine if it is gone already.
         let _ = signal::interrupt(self.kept.pid());
     }
 
     fn output(self) -> Output {
-        // Anything left behind would hold the pipes open.
+        // Any process left behind would hold the pipes open.
         drop(self.kept);
         let text = |output: JoinHandle<String>| output.join().unwrap_or_default();
         Output { stdout: text(self.stdout), stderr: text(self.stderr) }

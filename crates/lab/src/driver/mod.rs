@@ -1,11 +1,12 @@
 //! Puts a load on a running server and collects its figures.
 //!
-//! The server is a [`Target`] and the process of the load comes from a [`Launcher`], so that all of this is tested without either.
+//! The server is a [`Target`] and the process of the load comes from a [`Launcher`], so that everything here
+//! is tested without either.
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`command`] | the words that start a load |
-//! | [`pace`] | when a bench driver sends |
+//! | [`pace`] | the pace of a bench driver |
 //! | [`launch`] | the process of a load |
 //! | [`figures`] | the figures in its output |
 
@@ -25,9 +26,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The server as a load sees it.
+/// The server from the perspective of a load.
 pub trait Target {
-    /// Fills the server's address into a word: `{url}`, `{host}`, `{port}`.
+    /// Replaces the placeholders of the server's address in a word: `{url}`, `{host}`, `{port}`.
     fn fill(&self, word: &str) -> String;
 
     /// Checks that the server still runs.
@@ -36,10 +37,10 @@ pub trait Target {
     /// It has ended.
     fn check(&mut self) -> Result<(), ServerError>;
 
-    /// The next line of its stdout that contains `piece`.
+    /// Waits for the next line of its stdout that contains `piece`.
     ///
     /// # Errors
-    /// The server ended, or said nothing like it in time, or the user wants to stop.
+    /// The server ended, or printed no such line in time, or the user wants to stop.
     fn wait_line(
         &mut self,
         piece: &str,
@@ -48,10 +49,10 @@ pub trait Target {
     ) -> Result<String, ServerError>;
 }
 
-/// Why a load did not come to its end.
+/// The reason why a load did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// The server.
+    /// The server failed.
     #[error(transparent)]
     Server(#[from] ServerError),
     /// The command could not be started.
@@ -69,17 +70,18 @@ pub enum DriverError {
         program: String,
         /// Its status, as a shell shows it.
         status: i32,
-        /// The beginning and the end of its stderr.
+        /// The start and end of its stderr.
         output: String,
     },
-    /// The server that does its own work did not report the end of it.
+    /// The server that generates its own work did not report its end.
     #[error(
-        "the server has not printed a line with {done:?} within {after:?} (load.within). Its last words: {output}"
+        "the server has not printed a line with {done:?} within {after:?} (load.within). Its last output: \
+        {output}"
     )]
     NotDone {
-        /// What the line contains.
+        /// The text that the line contains.
         done: String,
-        /// How long it was given.
+        /// Time limit.
         after: Duration,
         /// The end of its output.
         output: String,
@@ -89,7 +91,7 @@ pub enum DriverError {
     Endless {
         /// The program.
         program: String,
-        /// How long it was given.
+        /// Time limit.
         after: Duration,
     },
     /// The user wants to stop.
@@ -97,17 +99,17 @@ pub enum DriverError {
     Interrupted,
 }
 
-/// Exit status of a load that ran but was not clean, as `unbloat bench` has it.
+/// Exit status of a load that ran but was not clean, as with `unbloat bench`.
 const DIRTY: i32 = 3;
 
-/// Puts loads on servers: what all loads of an experiment have in common.
+/// Puts loads on servers; holds what all loads of an experiment share.
 #[derive(Debug, Clone, Copy)]
 pub struct Driver<'a, L> {
     /// The load.
     pub load: &'a Load,
-    /// How long a load may take.
+    /// Time limit of a load.
     pub within: Duration,
-    /// This program's own file.
+    /// Path of this program.
     pub unbloat: &'a Path,
     /// Starts the load's process.
     pub launcher: &'a L,
@@ -139,8 +141,8 @@ impl<L: Launcher> Driver<'_, L> {
         Ok(measured)
     }
 
-    /// Warms the server up: the load runs for so long, or to its end if that comes first, and its figures are dropped. It is
-    /// then asked to end (SIGINT), and after a while ended by force.
+    /// Warms the server up: runs the load for this long, or to its end if that comes first, and discards its
+    /// figures. The load is asked to end (SIGINT), and after a while killed.
     ///
     /// # Errors
     /// It could not be started, failed by itself, or the server ended.
@@ -179,7 +181,7 @@ impl<L: Launcher> Driver<'_, L> {
         }
     }
 
-    /// Waits for the end of a load; its status, or none if it goes on for longer.
+    /// Waits for the end of a load and returns its status, or none if it runs for longer.
     fn wait(
         &self,
         load: &mut Started<L::Process>,
@@ -191,7 +193,7 @@ impl<L: Launcher> Driver<'_, L> {
             if let Some(status) = load.process.ended() {
                 return Ok(Some(status));
             }
-            // Without a server a load may wait for long, and its words then mislead.
+            // Without a server a load may wait for long, and its messages would mislead.
             server.check()?;
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(DriverError::Interrupted);
@@ -204,14 +206,14 @@ impl<L: Launcher> Driver<'_, L> {
     }
 }
 
-/// A load that was started.
+/// A started load.
 struct Started<P> {
     program: String,
     process: P,
 }
 
 impl<P: LoadProcess> Started<P> {
-    /// The output, if the load has not failed.
+    /// Returns the output, if the load has not failed.
     fn end(self, status: i32) -> Result<Output, DriverError> {
         let output = self.process.output();
         match status {
@@ -221,13 +223,13 @@ impl<P: LoadProcess> Started<P> {
     }
 }
 
-/// How long a load that warms up may take to end when it is asked to, and to finish what it has begun.
+/// Time limit for a load that warms up to end on request and finish its work in progress.
 const WARM_UP_ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often the end of a load is looked for.
+/// Interval between checks for the end of a load.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The first line of an output and the last ones: some programs say first what is wrong, others last.
+/// Returns the first and the last lines of an output, since some programs report errors first, others last.
 fn ends(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     match lines.as_slice() {

@@ -1,31 +1,32 @@
-//! The pace of a bench driver: which options set it, and what a run at it sends.
+//! The pace of a bench driver: the options that set it, and the work sent by a run.
 
 use crate::plan::BenchDriver;
 use std::time::Duration;
 
-/// When one load of a bench driver sends, and how much.
+/// The pace and length of one load of a bench driver.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// As the plan's options say.
     AsWritten,
-    /// Closed loop: the next unit is sent when one is done. What the driver counts is so many units, what it times so long.
+    /// Closed loop: the next unit is sent when one is done. Drivers that count run for `units`, drivers that
+    /// time for `time`.
     Closed {
         /// Units of work.
         units: u64,
-        /// How long.
+        /// Duration.
         time: Duration,
     },
     /// Open loop: at intended times, whatever the server does.
     Open {
         /// Units of work per second.
         per_second: f64,
-        /// How long.
+        /// Duration.
         time: Duration,
     },
 }
 
 impl BenchDriver {
-    /// The options that a pace decides.
+    /// The options that a pace determines.
     #[must_use]
     pub const fn paced_by(self) -> &'static [&'static str] {
         match self {
@@ -38,7 +39,7 @@ impl BenchDriver {
     /// The options that make the driver send at a pace.
     #[must_use]
     pub fn options(self, pace: Pace) -> Vec<String> {
-        // Everybody is connected before the first broadcast: one step of all clients.
+        // Everybody is connected before the first broadcast: one step with all clients.
         let one_step = format!("--step={}", u32::MAX);
         match (self, pace) {
             (_, Pace::AsWritten) => Vec::new(),
@@ -62,7 +63,7 @@ impl BenchDriver {
     }
 }
 
-/// At least one.
+/// Returns the number of units, at least one.
 fn units_in(per_second: f64, time: Duration) -> u64 {
     (per_second * time.as_secs_f64()).ceil().max(1.0) as u64
 }

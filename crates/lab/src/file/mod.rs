@@ -1,7 +1,7 @@
-//! The experiment in its recording file: its plan, its runs and what they yielded.
+//! The experiment in its recording file: its plan, its runs and their results.
 //!
-//! A run is in the file from its start on; without an outcome it was cut short and does not count. So an experiment can
-//! be killed at any moment, and what is in the file with an outcome is whole.
+//! A run is in the file from its start on; without an outcome it was cut short and does not count. So an
+//! experiment can be killed at any moment, and every run with an outcome is complete.
 
 mod stored;
 
@@ -30,28 +30,29 @@ const REPEAT: &str = Key::Repeat.name();
 const CALIBRATION: &str = Key::Calibration.name();
 const PROOF: &str = Key::Proof.name();
 
-/// Names of figures in the table `metric`, beside those of [`Metric::name`](crate::metric::Metric::name).
+/// Names of figures in the table `metric`, in addition to those of
+/// [`Metric::name`](crate::metric::Metric::name).
 const HARNESS_CPU: &str = "harness_cpu";
 const OTHER_CPU: &str = "other_cpu";
 const STEP_P95: &str = "step_p95";
 const WALL: &str = "wall";
 
-/// Why an experiment's file cannot be used.
+/// The reason why an experiment's file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The recording's own trouble.
+    /// An error of the recording itself.
     #[error(transparent)]
     Store(#[from] unbloat_store::Error),
     /// The file holds something else.
-    #[error("{path} is a recording, but not of an experiment. `unbloat compare -o` makes one")]
+    #[error("{path} is a recording, but not of an experiment. `unbloat compare -o` creates one")]
     NotAnExperiment {
         /// The file.
         path: String,
     },
-    /// The file's plan is another.
+    /// The file contains a different plan.
     #[error(
-        "{path} holds another plan. Give another file with -o to start anew, or the plan it was started with to go on. \
-         They differ from here: {difference:?}"
+        "{path} contains another plan. Give another file with -o to start over, or the original plan to \
+         continue. The first difference: {difference:?}"
     )]
     OtherPlan {
         /// The file.
@@ -59,18 +60,18 @@ pub enum FileError {
         /// The first line that differs.
         difference: String,
     },
-    /// The plan in the file is not understood any more.
+    /// The plan in the file is no longer understood.
     #[error(
-        "the plan in {path} is not understood: {source}. Another version of unbloat made it, perhaps a newer one: \
-         that one reads it"
+        "cannot parse the plan in {path}: {source}. It was created by another, perhaps newer, version of \
+         unbloat; use that version"
     )]
     Plan {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         source: PlanError,
     },
-    /// What is to be kept has no form as text.
+    /// A value has no representation as text.
     #[error("cannot write the settings as JSON: {0}. Names and values must be text (UTF-8)")]
     Text(serde_json::Error),
 }
@@ -82,21 +83,15 @@ type Result<T> = std::result::Result<T, FileError>;
 pub struct ExperimentFile {
     writer: Writer,
     variants: Vec<VariantId>,
+    looks: Option<usize>,
 }
 
 impl ExperimentFile {
-    /// Makes the file, or opens the one that is there and holds the same plan. Runs that it has stay. `looks`: how often
-    /// the data are looked at.
+    /// Creates the file, or opens an existing one with the same plan, keeping its runs.
     ///
     /// # Errors
     /// The file holds something else or another plan, or cannot be written.
-    pub fn open(
-        path: &Path,
-        plan: &Plan,
-        plan_text: &str,
-        all: &[Variant],
-        looks: usize,
-    ) -> Result<(Self, Stored)> {
+    pub fn open(path: &Path, plan: &Plan, plan_text: &str, all: &[Variant]) -> Result<(Self, Stored)> {
         discard_unfinished(path)?;
         let is_there = path.exists() && holds_a_plan(path)?;
         if is_there {
@@ -106,7 +101,7 @@ impl ExperimentFile {
             true => Writer::resume(path)?,
             false => Writer::create(path, &begin(Kind::Experiment))?,
         };
-        let mut stored = if is_there {
+        let stored = if is_there {
             Stored::read(path)?
         } else {
             writer.batch(|batch| {
@@ -115,19 +110,17 @@ impl ExperimentFile {
             })?;
             let (plan, variants) = (plan.clone(), all.to_vec());
             let (runs, environment, run_facts) = (Vec::new(), Vec::new(), BTreeMap::new());
-            Stored { plan, variants, runs, looks, calibration: None, environment, run_facts }
+            Stored { plan, variants, runs, looks: None, calibration: None, environment, run_facts }
         };
-        // Who has looked several times cannot take it back: the largest number counts.
-        stored.looks = stored.looks.max(looks);
         let settings: Vec<String> = all.iter().map(json).collect::<Result<_>>()?;
         let variants = writer.batch(|batch| {
-            batch.provenance(None, LOOKS, &stored.looks.to_string())?;
             all.iter().zip(&settings).map(|(v, settings)| batch.variant(&v.name, settings)).collect()
         })?;
-        Ok((ExperimentFile { writer, variants }, stored))
+        Ok((ExperimentFile { writer, variants, looks: stored.looks }, stored))
     }
 
-    /// What the file at `path` holds of an experiment with this plan; `None` if there is no such file yet, or none with a plan.
+    /// Returns the contents of the file at `path` for an experiment with this plan; `None` if there is no
+    /// such file yet, or it has no plan.
     ///
     /// # Errors
     /// The file holds something else or another plan.
@@ -145,13 +138,32 @@ impl ExperimentFile {
         self.writer.path()
     }
 
-    /// Nanoseconds since the recording began.
+    /// Returns nanoseconds since the recording began.
     #[must_use]
     pub fn now_ns(&self) -> i64 {
         self.writer.elapsed_ns()
     }
 
-    /// Keeps the open loop of all runs.
+    /// Number of looks at the data; `None` until it is settled.
+    #[must_use]
+    pub fn looks(&self) -> Option<usize> {
+        self.looks
+    }
+
+    /// Stores the number of looks at the data. Several looks cannot be taken back, so the largest number counts.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn looked(&mut self, looks: usize) -> Result<()> {
+        let looks = self.looks.map_or(looks, |before| before.max(looks));
+        if self.looks == Some(looks) {
+            return Ok(());
+        }
+        self.looks = Some(looks);
+        Ok(self.writer.batch(|batch| batch.provenance(None, LOOKS, &looks.to_string()))?)
+    }
+
+    /// Stores the open loop of all runs.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -160,7 +172,7 @@ impl ExperimentFile {
         Ok(self.writer.batch(|batch| batch.provenance(None, CALIBRATION, &text))?)
     }
 
-    /// Begins a run, the `position`th of its block; `repeat` runs of its place were disturbed before.
+    /// Starts a run, the `position`th of its block; `repeat` earlier runs of its slot were disturbed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -179,7 +191,7 @@ impl ExperimentFile {
         Ok(run)
     }
 
-    /// States facts about where a run's figures come from.
+    /// Stores facts about the origin of a run's figures.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -189,8 +201,8 @@ impl ExperimentFile {
         })?)
     }
 
-    /// Marks a moment of a run: the phases `warm-up`, `load`, `idle`, `stop`. When it was, in nanoseconds since the recording
-    /// began.
+    /// Marks a phase of a run (`warm-up`, `load`, `idle`, `stop`) and returns its time, in nanoseconds since
+    /// the recording began.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -200,7 +212,7 @@ impl ExperimentFile {
         Ok(now)
     }
 
-    /// Writes the steps of a load that lasted from `began_ns` to `ended_ns`.
+    /// Stores the steps of a load that lasted from `began_ns` to `ended_ns`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -218,7 +230,7 @@ impl ExperimentFile {
         })?)
     }
 
-    /// Ends a run. Its steps are written already: see [`ExperimentFile::steps`].
+    /// Ends a run. Its steps must have been stored already: see [`ExperimentFile::steps`].
     ///
     /// # Errors
     /// The file cannot be written.
@@ -254,15 +266,15 @@ impl ExperimentFile {
     }
 }
 
-/// How long another process may take to make a file.
+/// Maximum time for another process to create a file.
 const MAKING: Duration = Duration::from_secs(2);
 
-/// Removes a file that somebody was killed over while it was made: nothing is in it yet.
+/// Removes a file whose creator was killed before anything was in it.
 fn discard_unfinished(path: &Path) -> Result<()> {
     let deadline = Instant::now() + MAKING;
     while is_unfinished(path) {
         if Instant::now() >= deadline {
-            // SQLite's own files beside it are of no use without it.
+            // SQLite's companion files are useless without it.
             for beside in ["-wal", "-shm"] {
                 let _ = std::fs::remove_file(format!("{}{beside}", path.display()));
             }
@@ -275,7 +287,8 @@ fn discard_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the file at `path` is an experiment's with its plan in it: one that was killed at once has none yet.
+/// Returns whether the file at `path` is an experiment's with a plan in it. If the creator was killed at
+/// once, it has none yet.
 fn holds_a_plan(path: &Path) -> Result<bool> {
     let reader = Reader::open(path)?;
     if reader.header().kind != Kind::Experiment {
@@ -284,7 +297,7 @@ fn holds_a_plan(path: &Path) -> Result<bool> {
     Ok(reader.provenance(None)?.iter().any(|(name, _)| name == PLAN))
 }
 
-/// The plan of an experiment's file as it was written, with its comments.
+/// Returns the plan of an experiment's file as written, including comments.
 ///
 /// # Errors
 /// The file is not an experiment's.
@@ -308,7 +321,7 @@ fn check_same(path: &Path, text: &str) -> Result<()> {
     Err(FileError::OtherPlan { path: shown(path), difference: difference.to_owned() })
 }
 
-/// As text in a column of the file.
+/// Serializes a value for a column of the file.
 fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(FileError::Text)
 }
@@ -353,8 +366,7 @@ driver = "own"
             rate_per_s: 12.0,
             run_s: 50.0,
         };
-        let (mut file, stored) =
-            ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1).unwrap();
+        let (mut file, stored) = ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap()).unwrap();
         assert!(stored.runs.is_empty() && stored.calibration.is_none());
         file.calibrated(&calibration).unwrap();
         for (position, result) in results.iter().enumerate() {
@@ -378,12 +390,12 @@ driver = "own"
         assert_eq!(traces[0].steps, [(1e-6, 100.0)]);
     }
 
-    /// Killed between making the file and writing the first row.
+    /// Killed between creating the file and writing the first row.
     #[test]
     fn a_file_whose_making_was_cut_short_is_made_anew_and_any_other_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let plan = Plan::parse(PLAN).unwrap();
-        let open = |path: &Path| ExperimentFile::open(path, &plan, PLAN, &plan.variants().unwrap(), 1);
+        let open = |path: &Path| ExperimentFile::open(path, &plan, PLAN, &plan.variants().unwrap());
         let empty = directory.path().join("empty.unbloat");
         std::fs::write(&empty, "").unwrap();
         open(&empty).unwrap();
@@ -400,13 +412,13 @@ driver = "own"
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.unbloat");
         let plan = Plan::parse(PLAN).unwrap();
-        ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap(), 1)
+        ExperimentFile::open(&path, &plan, PLAN, &plan.variants().unwrap())
             .unwrap()
             .0
             .finish("done")
             .unwrap();
         let other = PLAN.replace("\"two\"", "\"three\"");
-        let error = ExperimentFile::open(&path, &plan, &other, &[], 1).unwrap_err().to_string();
+        let error = ExperimentFile::open(&path, &plan, &other, &[]).unwrap_err().to_string();
         assert!(error.contains("three"), "{error}");
     }
 }

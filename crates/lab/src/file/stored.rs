@@ -2,7 +2,7 @@
 
 use super::{
     CALIBRATION, FileError, HARNESS_CPU, LOOKS, OTHER_CPU, PLAN, PROOF, REPEAT, REPLICA, Result, WALL,
-    plan_text, shown,
+    holds_a_plan, plan_text, shown,
 };
 use crate::calibration::Calibration;
 use crate::metric::Metric;
@@ -16,38 +16,50 @@ use std::path::Path;
 use unbloat_recording::provenance::current;
 use unbloat_recording::{Kind, Metric as Row, RunId, VariantId};
 use unbloat_store::Reader;
+use unbloat_store::reader::is_unfinished;
 
-/// An experiment as it lies in its file.
+/// An experiment as stored in its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     /// Its plan.
     pub plan: Plan,
-    /// Its variants as they were on the machine that made the runs, the control first.
+    /// Its variants as resolved on the machine that made the runs, the control first.
     pub variants: Vec<Variant>,
-    /// Runs that have ended, in the order they were made, with their ids in the file.
+    /// Finished runs in chronological order, with their IDs in the file.
     pub runs: Vec<(RunId, RunResult)>,
-    /// How often the data are looked at; see [`crate::analysis::Settings::looks`].
-    pub looks: usize,
-    /// The open loop that all runs have; `None` where there is none, or none is found yet.
+    /// Number of looks at the data, see [`crate::analysis::Settings::looks`]; `None` until it is settled.
+    pub looks: Option<usize>,
+    /// The open loop of all runs; `None` if there is none, or it is not determined yet.
     pub calibration: Option<Calibration>,
-    /// Facts about the machine and the programs when the experiment began, by name.
+    /// Facts about the machine and the programs at the start of the experiment, by name.
     pub environment: Vec<(String, String)>,
-    /// Facts about the machine, this program and the server's software at each run, by name. Files of earlier versions have
-    /// none.
+    /// Facts about the machine, this program and the server's software at each run, by name. Absent in files
+    /// of earlier versions.
     pub run_facts: BTreeMap<RunId, BTreeMap<String, String>>,
 }
 
 impl Stored {
-    /// What the runs yielded.
+    /// Returns the results of the runs.
     #[must_use]
     pub fn results(&self) -> Vec<RunResult> {
         self.runs.iter().map(|(_, result)| result.clone()).collect()
     }
 
+    /// Reads the experiment at `path`, if it exists.
+    ///
+    /// # Errors
+    /// The file is there and is not one.
+    pub fn known(path: &Path) -> Result<Option<Self>> {
+        if !path.exists() || is_unfinished(path) || !holds_a_plan(path)? {
+            return Ok(None);
+        }
+        Self::read(path).map(Some)
+    }
+
     /// Reads an experiment.
     ///
     /// # Errors
-    /// The file is not one.
+    /// The file does not contain one.
     pub fn read(path: &Path) -> Result<Self> {
         let reader = Reader::open(path)?;
         if reader.header().kind != Kind::Experiment {
@@ -103,11 +115,11 @@ impl Stored {
         let calibration = calibration.and_then(|(_, text)| serde_json::from_str(text).ok());
         let own = [PLAN, LOOKS, CALIBRATION];
         let environment = facts.into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
-        Ok(Stored { plan, variants, runs, looks: looks.unwrap_or(1), calibration, environment, run_facts })
+        Ok(Stored { plan, variants, runs, looks, calibration, environment, run_facts })
     }
 }
 
-/// Facts under today's names: runs of an earlier version count beside those of this one.
+/// Returns facts under their current names, so that runs of an earlier version are comparable.
 fn facts(reader: &Reader, run: Option<RunId>) -> Result<Vec<(String, String)>> {
     Ok(reader.provenance(run)?.into_iter().map(|(name, value)| current(name, value)).collect())
 }

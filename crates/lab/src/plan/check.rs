@@ -1,26 +1,27 @@
-//! Refuses plans whose values make no sense, by the key and with what to write instead.
+//! Rejects plans with invalid values, naming the key and a valid value.
 
 use super::load::{BenchCommand, BenchDriver, Load, Rate};
 use super::server::{Server, Stop};
 use super::spelling::nearest;
 use super::{Design, Plan, Rule};
+use crate::budget::FEWEST;
 use crate::variant::{self, Variant};
 use std::time::Duration;
 use unbloat_process::signal;
 
-/// Why a plan cannot be used.
+/// The reason why a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Not TOML, or not a plan's keys and types.
     #[error("{message}")]
     Syntax {
-        /// What is wrong, with line and column, and the nearest known key.
+        /// The problem, with line and column, and the nearest known key.
         message: String,
     },
     /// A built-in variant that does not exist.
     #[error("no built-in variant is called {name:?}{hint}. There are: {known}")]
     UnknownVariant {
-        /// What was asked for.
+        /// The name as given.
         name: String,
         /// `; did you mean …?`, or nothing.
         hint: String,
@@ -32,22 +33,22 @@ pub enum PlanError {
         "a plan compares at least two variants: name them in `compare`, or describe them in [[variant]] tables"
     )]
     TooFew,
-    /// Two variants of one name.
+    /// Two variants have the same name.
     #[error("two variants are called {0:?}: give one of them another name")]
     SameName(String),
-    /// A value that makes no sense.
+    /// A value is invalid.
     #[error("{0}")]
     Value(String),
 }
 
-/// A refusal, unless all is well.
+/// The result of a check.
 type Checked = Result<(), PlanError>;
 
 fn refuse(text: impl Into<String>) -> Checked {
     Err(PlanError::Value(text.into()))
 }
 
-/// Checks what the types alone do not.
+/// Checks everything that the types alone do not.
 pub(super) fn check(plan: &Plan) -> Checked {
     server(&plan.server)?;
     load(&plan.load, &plan.design)?;
@@ -60,7 +61,7 @@ fn server(server: &Server) -> Checked {
         return refuse("server.start is empty: give the program and its arguments, each in quotes");
     }
     if server.start.iter().any(String::is_empty) {
-        return refuse("server.start has an empty word: one that is not needed is left out");
+        return refuse("server.start has an empty word: leave it out");
     }
     match &server.stop {
         Stop::Signal(name) if signal::named(name).is_none() => {
@@ -101,7 +102,7 @@ fn bench(driver: BenchDriver, command: &BenchCommand) -> Checked {
         }
         None | Some(Rate::Closed) if run_length.is_some() => {
             return refuse(
-                "load.run-length is that of an open loop: give load.rate, too, for example \"auto\"",
+                "load.run-length applies to an open loop: set load.rate, too, for example to \"auto\"",
             );
         }
         _ if run_length.is_some_and(|time| time < Duration::from_secs(1)) => {
@@ -109,7 +110,7 @@ fn bench(driver: BenchDriver, command: &BenchCommand) -> Checked {
         }
         None | Some(Rate::Auto | Rate::Closed | Rate::PerSecond(_)) => {}
     }
-    // An option that the rate decides, as the driver's own would.
+    // An option that the rate determines, as the driver itself would refuse it.
     let decided = |option: &&String| {
         let name = option.split('=').next().unwrap_or(option);
         match rate {
@@ -120,8 +121,8 @@ fn bench(driver: BenchDriver, command: &BenchCommand) -> Checked {
     };
     match options.iter().find(decided) {
         Some(option) => refuse(format!(
-            "load.options has {option:?}, which load.rate decides: leave it out, or leave out load.rate (load.run-length \
-             says how long a run is)"
+            "load.options has {option:?}, which load.rate determines: leave it out, or leave out load.rate \
+             (load.run-length sets the length of a run)"
         )),
         None => Ok(()),
     }
@@ -133,8 +134,14 @@ fn design(design: &Design) -> Checked {
             "design.max-other-cpu is a share of the machine between 0 and 1: 0.1 stands for 10 %, and 1 lets every run count",
         );
     }
-    if design.blocks == 0 {
+    if design.blocks == Some(0) {
         return refuse("design.blocks is 0: six are the fewest that say much");
+    }
+    if design.max_blocks < FEWEST {
+        return refuse(format!(
+            "design.max-blocks is below {FEWEST}, with which there would be a single look at the data. For fewer blocks give \
+             design.blocks, which fixes their number"
+        ));
     }
     if design.sample_every < Duration::from_millis(10) {
         return refuse("design.sample-every is below 10 ms: sampling would disturb what it measures");
@@ -149,7 +156,7 @@ fn rule(rule: &Rule) -> Checked {
     }
 }
 
-/// Checks a variant of the user's own, before its first run would find out.
+/// Checks a user-defined variant before its first run would fail.
 pub(super) fn check_variant(variant: &Variant) -> Result<(), PlanError> {
     let Variant { name, allocator, start, .. } = variant;
     if name.trim().is_empty() {
@@ -173,10 +180,10 @@ pub(super) fn check_variant(variant: &Variant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Allocators that can be told apart in a process.
+/// Allocators that can be recognized in a process.
 const ALLOCATORS: [&str; 4] = ["glibc", "jemalloc", "mimalloc", "tcmalloc"];
 
-/// The refusal of a name that no built-in variant has.
+/// Creates the error for a name that no built-in variant has.
 pub(super) fn unknown_variant(name: &str) -> PlanError {
     let names = variant::built_in_names();
     let hint = nearest(name, &names).map_or(String::new(), |near| format!("; did you mean {near:?}?"));

@@ -7,31 +7,37 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Design {
-    /// Blocks: every variant once, the control twice.
-    pub blocks: usize,
-    /// Blocks up to which `--until-decided` adds.
+    /// A fixed number of blocks: every variant once, the control twice. Without it, an experiment continues
+    /// until the rule has an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<usize>,
+    /// The largest number of blocks of an experiment that continues until the rule has an answer.
     pub max_blocks: usize,
-    /// Of the order of the runs and of the resampling.
+    /// The time limit of such an experiment.
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub within: Option<Duration>,
+    /// The seed of the order of the runs, and of drawn relabelings.
     pub seed: u64,
-    /// How long a server that is ready is warmed up: the plan's load runs for so long, is then asked to end with SIGINT, and its
-    /// figures are dropped. See [`Plan::warm_up`](super::Plan::warm_up).
+    /// Warm-up time of a ready server: the plan's load runs for this long, is then asked to end with SIGINT,
+    /// and its figures are discarded. See [`Plan::warm_up`](super::Plan::warm_up).
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<Duration>,
-    /// The largest share of the machine's CPU that anything but server, load and harness may take while the load runs, the
-    /// hypervisor's other guests included. A run with more was disturbed: it does not count, and is repeated.
+    /// Maximum share of the machine's CPU that anything other than server, load and harness, including the
+    /// hypervisor's other guests, may use while the load runs. A run with more was disturbed: it does not
+    /// count, and is repeated.
     pub max_other_cpu: f64,
-    /// How often a disturbed run is repeated at the end of its block.
+    /// Maximum number of repetitions of a disturbed run at the end of its block.
     pub max_repeats: usize,
     /// Idle time after the load, before memory is read again.
     #[serde(with = "humantime_serde")]
     pub idle_tail: Duration,
-    /// How long a load that is a command may take before the run is given up.
+    /// Time limit of a load that is a command, after which the run is abandoned.
     #[serde(with = "humantime_serde")]
     pub load_within: Duration,
-    /// What a run takes, as far as one knows; for the remaining time before the first run has ended.
+    /// Expected duration of a run, to estimate the remaining time before the first run has ended.
     #[serde(with = "humantime_serde")]
     pub run_takes: Duration,
-    /// How often memory and CPU are sampled during a run, at most: sampling may take 1 % of one core.
+    /// Minimum interval between samples of memory and CPU during a run; sampling may use 1 % of one core.
     #[serde(with = "humantime_serde")]
     pub sample_every: Duration,
 }
@@ -39,8 +45,9 @@ pub struct Design {
 impl Default for Design {
     fn default() -> Self {
         Design {
-            blocks: 6,
+            blocks: None,
             max_blocks: 20,
+            within: None,
             seed: 1,
             warm_up: None,
             max_other_cpu: 0.05,

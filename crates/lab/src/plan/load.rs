@@ -1,9 +1,9 @@
-//! The work that the server has to do while it is measured.
+//! The work of the server while it is measured.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the server has to do while it is measured.
+/// The work of the server while it is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "driver", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Load {
@@ -13,19 +13,20 @@ pub enum Load {
     Http(BenchCommand),
     /// `unbloat bench jobs`.
     Jobs(BenchCommand),
-    /// Any command; `{url}` and `{port}` are filled in. Exit status 0: clean, 3: dirty, anything else: failed. The last
-    /// line of its stdout that is a JSON object may give `p50_s`, `p95_s`, `p99_s`, `throughput` and `units`.
+    /// Any command; `{url}` and `{port}` are filled in. Exit status 0: clean, 3: dirty, anything else:
+    /// failed. The last line of its stdout that is a JSON object may give `p50_s`, `p95_s`, `p99_s`,
+    /// `throughput` and `units`.
     Command {
         /// Program and arguments.
         command: Vec<String>,
     },
-    /// The server does its own work and reports it: a line on its stdout that contains `done` and has `key=value`
-    /// words, of which the same names as above are taken.
+    /// The server generates its own work and reports it: a line on its stdout contains `done` and has
+    /// `key=value` words, of which the names above are used.
     Own {
-        /// What the line contains.
+        /// The text that the line contains.
         #[serde(default = "default_done")]
         done: String,
-        /// How long that may take.
+        /// Time limit of the work.
         #[serde(default = "default_own_within", with = "humantime_serde")]
         within: Duration,
     },
@@ -38,29 +39,30 @@ pub struct BenchCommand {
     /// The address to send the load to; `{url}`, `{host}` and `{port}` are filled in.
     #[serde(default = "default_url")]
     pub url: String,
-    /// Options, one a string: `"--clients=300"`.
+    /// Options, one per string: `"--clients=300"`.
     #[serde(default)]
     pub options: Vec<String>,
-    /// When units of work are sent. Without it the options decide, and without a rate there the loop is closed.
+    /// The rate at which units of work are sent. If absent the options decide, and without a rate there the
+    /// loop is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Share of what the control sustains that `rate = "auto"` sends.
+    /// Share of the control's sustained throughput that `rate = "auto"` sends.
     #[serde(default = "default_utilization", skip_serializing_if = "is_default_utilization")]
     pub utilization: f64,
-    /// How long a run at a rate is measured. Without it the calibration decides.
+    /// Measured length of a run at a rate. If absent, the calibration decides.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub run_length: Option<Duration>,
 }
 
-/// When a bench driver sends: in a plan `"auto"`, `"closed"` or a number.
+/// The rate of a bench driver: in a plan `"auto"`, `"closed"` or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenRate", into = "WrittenRate")]
 pub enum Rate {
-    /// Open loop: a share of what the control sustains, found by a calibration before the first run.
+    /// Open loop: a share of the control's sustained throughput, found by a calibration before the first run.
     Auto,
-    /// Open loop: so many units of work per second.
+    /// Open loop: this number of units of work per second.
     PerSecond(f64),
-    /// Closed loop: the next unit is sent when one is done. It answers how fast the server can go.
+    /// Closed loop: the next unit is sent when one is done. It measures how fast the server can go.
     Closed,
 }
 
@@ -132,7 +134,7 @@ impl BenchDriver {
 }
 
 impl Load {
-    /// The bench driver and its command, if it is one.
+    /// Returns the bench driver and its command, if the load is one.
     #[must_use]
     pub fn bench(&self) -> Option<(BenchDriver, &BenchCommand)> {
         match self {
@@ -143,7 +145,7 @@ impl Load {
         }
     }
 
-    /// Returns whether the plan sets the pace apart from the driver's options.
+    /// Returns the rate that the plan sets apart from the driver's options.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.bench().and_then(|(_, bench)| bench.rate)

@@ -2,11 +2,11 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`server`] | how the server is started, known to be ready, and stopped |
-//! | [`load`] | what it has to do, and at which rate |
-//! | [`design`] | how many runs, in which order, under which conditions |
-//! | [`rule`] | which variant to recommend |
-//! | [`check`] | refusals |
+//! | [`server`] | the server: starting it, detecting readiness, stopping it |
+//! | [`load`] | its work, and the rate |
+//! | [`design`] | number, order and conditions of the runs |
+//! | [`rule`] | the decision rule |
+//! | [`check`] | errors for invalid plans |
 //! | [`spelling`] | suggestions for unknown words |
 
 mod check;
@@ -32,31 +32,31 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// What the experiment is about, in a few words; the report's heading.
+    /// The subject of the experiment in a few words; the report's heading.
     pub title: String,
-    /// How to start and stop the server.
+    /// The server under test.
     pub server: Server,
-    /// What it has to do.
+    /// Its work.
     pub load: Load,
-    /// How many runs, in which order, how long.
+    /// Number, order and conditions of the runs.
     #[serde(default)]
     pub design: Design,
-    /// Which variant to recommend.
+    /// The decision rule.
     #[serde(default)]
     pub rule: Rule,
     /// Built-in variants, by name; the first is the control.
     #[serde(default)]
     pub compare: Vec<String>,
-    /// Variants of one's own. Without `compare` the first is the control.
+    /// User-defined variants. Without `compare` the first is the control.
     #[serde(default, rename = "variant")]
     pub own: Vec<Variant>,
 }
 
 impl Plan {
-    /// Reads a plan and checks it.
+    /// Parses and checks a plan.
     ///
     /// # Errors
-    /// Each names the key or value, and what is known instead.
+    /// Each names the key or value, and the known alternatives.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let plan: Plan = toml::from_str(text).map_err(|e| PlanError::Syntax {
             message: format!("{e}{}", spelling::nearest_key(e.message())),
@@ -66,10 +66,10 @@ impl Plan {
         Ok(plan)
     }
 
-    /// All variants, the control first.
+    /// Returns all variants, the control first.
     ///
     /// # Errors
-    /// An unknown built-in, two of one name, or fewer than two.
+    /// An unknown built-in, two variants of the same name, or fewer than two variants.
     pub fn variants(&self) -> Result<Vec<Variant>, PlanError> {
         let built_in = self
             .compare
@@ -90,8 +90,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// How long a fresh server is warmed up. At a rate the first requests of a web application are not what is measured: they
-    /// compile its templates.
+    /// Returns the warm-up time of a fresh server. At a rate, a web application's first requests are not what
+    /// is measured: they compile its templates.
     #[must_use]
     pub fn warm_up(&self) -> Duration {
         let default = match (&self.load, self.load.rate()) {
@@ -103,7 +103,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// What a run takes, as far as one knows before the first one.
+    /// Returns the expected duration of a run, as known before the first one.
     #[must_use]
     pub fn run_takes(&self, calibration: Option<&Calibration>) -> Duration {
         let load = calibration.map_or(self.design.run_takes, |calibration| {
@@ -113,7 +113,7 @@ impl Plan {
     }
 }
 
-/// What a server takes to start and end, as far as one knows.
+/// Expected time for a server to start and end.
 const SERVER_STARTS: Duration = Duration::from_secs(5);
 
 /// See [`Plan::warm_up`].
@@ -138,7 +138,7 @@ driver = "own"
     #[test]
     fn a_small_plan_has_defaults() {
         let plan = Plan::parse(SMALL).unwrap();
-        assert_eq!(plan.design.blocks, 6);
+        assert_eq!((plan.design.blocks, plan.design.max_blocks), (None, 20));
         assert_eq!(plan.rule.minimize, Metric::PssEnd);
         let names: Vec<_> = plan.variants().unwrap().into_iter().map(|v| v.name).collect();
         assert_eq!(names, ["glibc", "arenas=2"]);
@@ -196,11 +196,11 @@ driver = "own"
         }
         let refusal = |lines: &str| with(lines).unwrap_err().to_string();
         for (lines, expected) in [
-            ("rate = \"auto\"\noptions = [\"--time=5s\"]", "\"--time=5s\", which load.rate decides"),
-            ("rate = \"closed\"\noptions = [\"--rate=5\"]", "which load.rate decides"),
+            ("rate = \"auto\"\noptions = [\"--time=5s\"]", "\"--time=5s\", which load.rate determines"),
+            ("rate = \"closed\"\noptions = [\"--rate=5\"]", "which load.rate determines"),
             ("rate = 0", "a number per second above 0"),
             ("rate = \"fast\"", "\"auto\", \"closed\" or a number per second"),
-            ("run-length = \"10s\"", "give load.rate, too"),
+            ("run-length = \"10s\"", "set load.rate, too"),
             ("rate = \"auto\"\nutilization = 1.5", "load.utilization"),
         ] {
             assert!(refusal(lines).contains(expected), "{lines}: {}", refusal(lines));
@@ -220,6 +220,7 @@ driver = "own"
             (SMALL.replace("[load]", "stop = []\n[load]"), "server.stop is empty"),
             (format!("{SMALL}[design]\nwarm-up = \"1s\"\n"), "design.warm-up"),
             (format!("{SMALL}[design]\nmax-other-cpu = 10\n"), "design.max-other-cpu"),
+            (format!("{SMALL}[design]\nmax-blocks = 3\n"), "design.max-blocks"),
             (format!("{SMALL}[rule]\nmargin = {{ p95 = 2 }}\n"), "rule.margin"),
         ];
         for (text, expected) in cases {

@@ -1,18 +1,19 @@
-//! The rule of decision: what is to be small, what must not get worse, and by how much at most.
+//! The decision rule: the metric to minimize, the metrics that must not get worse, and their margins.
 
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which variant to recommend: the least of one metric among those that are shown not to cost more than a margin.
+/// The decision rule: recommend the variant with the least of one metric among those shown not to cost more
+/// than a margin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Rule {
-    /// What is to be small.
+    /// The metric to minimize.
     pub minimize: Metric,
-    /// What must not get worse.
+    /// The metrics that must not get worse.
     pub not_worse: Vec<Metric>,
-    /// By how much at most.
+    /// The margins of the costs; for the metric to minimize, the gain that is worthwhile.
     pub margin: Margins,
 }
 
@@ -26,13 +27,13 @@ impl Default for Rule {
     }
 }
 
-/// By how much a metric may get worse, as a share: 0.03 is 3 %.
+/// The margins by which metrics may get worse, as shares: 0.03 is 3 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a share, 0.05, or shares by metric, { p95 = 0.1, cpu_per_unit = 0.05 }")]
 pub enum Margins {
     /// The same for all metrics.
     All(f64),
-    /// Of some metrics; the others have that of their [descriptor](crate::metric::Descriptor::margin).
+    /// For some metrics; the others have the margin of their [descriptor](crate::metric::Descriptor::margin).
     Each(BTreeMap<Metric, f64>),
 }
 
@@ -43,7 +44,7 @@ impl Default for Margins {
 }
 
 impl Margins {
-    /// The shares that a plan names.
+    /// Returns the margins that a plan names.
     pub(super) fn named(&self) -> Vec<f64> {
         match self {
             Margins::All(share) => vec![*share],
@@ -53,7 +54,7 @@ impl Margins {
 }
 
 impl Rule {
-    /// The share by which a metric may differ and still count as the same.
+    /// Returns the share by which a metric may differ and still count as the same.
     #[must_use]
     pub fn margin(&self, metric: Metric) -> f64 {
         match &self.margin {
@@ -62,7 +63,7 @@ impl Rule {
         }
     }
 
-    /// The metrics that it looks at, each once: what is to be small, then what must not get worse.
+    /// Returns the metrics of the rule, each once: the minimized one, then those that must not get worse.
     #[must_use]
     pub fn metrics(&self) -> Vec<Metric> {
         let mut seen = BTreeSet::new();

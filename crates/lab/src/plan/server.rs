@@ -1,4 +1,4 @@
-//! The server under test: how it is started, known to be ready, and stopped.
+//! The server under test: starting it, detecting readiness, stopping it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,39 +9,40 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Server {
-    /// Program and arguments. `{port}` stands for a free port, `{scratch}` for an empty directory of the run.
+    /// Program and arguments. `{port}` stands for a free port, `{scratch}` for an empty directory that
+    /// belongs to the run.
     pub start: Vec<String>,
-    /// Where to start it; relative to the plan's file.
+    /// Its working directory, relative to the plan's file.
     #[serde(default)]
     pub directory: Option<PathBuf>,
     /// Environment for all variants.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Variable through which `start` takes the words to put in front of the server's own command. Without it they are
-    /// put in front of `start`.
+    /// Variable through which `start` takes the words to put before the server's own command. If absent, they
+    /// are put before `start`.
     #[serde(default)]
     pub wrapper_variable: Option<String>,
-    /// When it is ready.
+    /// The sign of readiness.
     pub ready: Ready,
-    /// How long that may take.
+    /// Time limit for getting ready.
     #[serde(default = "default_ready_within", with = "humantime_serde")]
     pub ready_within: Duration,
-    /// How to ask it to end.
+    /// The way to ask it to end.
     #[serde(default)]
     pub stop: Stop,
-    /// How long it may take to end after that before it is killed, and the run excluded.
+    /// Time limit for ending on request, after which it is killed and the run excluded.
     #[serde(default = "default_stop_within", with = "humantime_serde")]
     pub stop_within: Duration,
 }
 
-/// How to ask a server to end.
+/// The way to ask a server to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a signal's name, \"INT\", or a command, [\"./stop\", \"{pid}\"]")]
 pub enum Stop {
-    /// A signal to the process that was started, by name: `TERM`, `INT`.
+    /// A signal to the started process, by name: `TERM`, `INT`.
     Signal(String),
-    /// Program and arguments, run in the server's directory; `{pid}` stands for the process that was started, `{port}` and
-    /// `{url}` are filled in.
+    /// Program and arguments, run in the server's directory; `{pid}` stands for the started process, `{port}`
+    /// and `{url}` are filled in.
     Command(Vec<String>),
 }
 
@@ -59,12 +60,12 @@ fn default_stop_within() -> Duration {
     Duration::from_secs(20)
 }
 
-/// How to see that the server is ready.
+/// The sign that a server is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Ready {
-    /// A line on stdout that contains this. `url=…` and `pid=…` in it are taken up: `{url}` in the load, and the root of
-    /// the tree that is measured.
+    /// A line on stdout that contains this text. `url=…` and `pid=…` in it set the load's `{url}` and the
+    /// root of the measured tree.
     Line(String),
     /// A URL that answers with a status below 500.
     Http(String),

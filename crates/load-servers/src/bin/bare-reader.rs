@@ -1,10 +1,11 @@
-//! The least that a broadcast load generator can do, to hold ours against: connect, subscribe, and read.
+//! The least that a broadcast load generator can do, as a baseline for ours: connect, subscribe, and read.
 //!
 //! usage: bare-reader URL CLIENTS BROADCASTS IN_FLIGHT bytes|tungstenite
 //!
-//! With `bytes` it does nothing with what it reads: one epoll instance, edge-triggered, one `recv` per event into one buffer.
-//! With `tungstenite` every frame goes through that library. The first client broadcasts in a closed loop that is paced by the
-//! number of bytes that one broadcast makes. Prints `deliveries=N cpu_s=X rss_bytes=Y`, CPU without connecting.
+//! With `bytes` it discards what it reads: one epoll instance, edge-triggered, one `recv` per event into one
+//! buffer. With `tungstenite` every frame goes through that library. The first client broadcasts in a closed
+//! loop that is paced by the number of bytes per broadcast. Prints `deliveries=N cpu_s=X rss_bytes=Y`, with
+//! the CPU time excluding connecting.
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
@@ -15,10 +16,10 @@ use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::{WebSocket, WebSocketConfig};
 
 const SUBSCRIBE: &str = r#"{"command":"subscribe","identifier":"{\"channel\":\"BenchmarkChannel\"}"}"#;
-/// Silence after which all of the first broadcast has arrived.
+/// Silence that marks the end of the first broadcast.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// How what arrives is read.
+/// The way to read received data.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Bytes,
@@ -144,7 +145,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads until nothing more comes, and returns how many bytes there were.
+    /// Reads until nothing more arrives, and returns the number of bytes.
     fn until_quiet(&mut self) -> Result<u64, Box<dyn std::error::Error>> {
         let mut last = Instant::now();
         while last.elapsed() < QUIET {
@@ -158,7 +159,7 @@ impl Reader {
     }
 }
 
-/// User and system time of this process in seconds (proc(5), stat, fields 14 and 15, in hundredths).
+/// Returns this process's user and system time in seconds (proc(5), stat, fields 14 and 15, in hundredths).
 fn cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A fast, well-behaved broadcast server: what the load generators are measured against (`bench/cable-peers`).
+//! A fast, well-behaved broadcast server, to measure load generators against (`bench/cable-peers`).
 //!
 //! usage: `cable-server [ADDRESS]` (default 127.0.0.1:0); prints `ready url=… pid=…`
 
@@ -8,7 +8,7 @@ fn main() -> std::io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let address = address.parse().map_err(std::io::Error::other)?;
     unbloat_load_servers::cable::serve(address, |address| {
-        // Who started this with a closed stdout does not want to know.
+        // Fails only if stdout was closed on purpose.
         let _ = writeln!(std::io::stdout(), "ready url=ws://{address}/cable pid={}", std::process::id());
     })
 }

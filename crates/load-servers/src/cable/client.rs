@@ -1,4 +1,4 @@
-//! A client as the server sees it.
+//! A client, seen from the server.
 
 use mio::net::TcpStream;
 use std::io::{self, Read as _, Write as _};
@@ -8,14 +8,15 @@ use tungstenite::handshake::server::{Request, create_response, write_response};
 use tungstenite::http::HeaderValue;
 use tungstenite::protocol::{Message, Role, WebSocket, WebSocketConfig};
 
-/// What is read of a client at once; clients say little.
+/// Bytes read at once; clients send little.
 const READ: usize = 1024;
 
-/// A connection. Reading is `tungstenite`'s; writing is raw, so that frames can be wrong and a broadcast is encoded once.
+/// A connection. `tungstenite` reads; writing is raw, so that frames can be invalid and a broadcast is
+/// encoded once.
 pub(super) struct Client {
     phase: Phase,
     outbox: Vec<u8>,
-    /// A delivery that is made after the next one.
+    /// A delivery held back until after the next one.
     pub(super) held: Option<(Vec<u8>, Instant)>,
     pub(super) subscribed: bool,
     pub(super) stalled: bool,
@@ -26,13 +27,13 @@ enum Phase {
     Open(Box<WebSocket<TcpStream>>),
 }
 
-/// What came from a client.
+/// An event from a client.
 #[derive(Debug)]
 pub(super) enum Said {
     Text(String),
     Pong,
     Goodbye,
-    /// Nothing for now.
+    /// Nothing yet.
     Nothing,
 }
 
@@ -56,7 +57,7 @@ impl Client {
         }
     }
 
-    /// The request for the upgrade, once it is whole, and what follows it.
+    /// Returns the upgrade request once it is complete, with any bytes after it.
     pub(super) fn request(&mut self) -> io::Result<Option<(Request, Vec<u8>)>> {
         let Phase::Upgrading(stream, received) = &mut self.phase else { return Ok(None) };
         let mut buffer = [0; READ];
@@ -72,7 +73,7 @@ impl Client {
         Ok(parsed.map(|(size, request)| (request, received.split_off(size))))
     }
 
-    /// Agrees to the upgrade.
+    /// Accepts the upgrade.
     pub(super) fn accept(self, request: &Request, tail: Vec<u8>) -> io::Result<Self> {
         let mut response = create_response(request).map_err(io::Error::other)?;
         let protocols = request.headers().get("Sec-WebSocket-Protocol").and_then(|value| value.to_str().ok());
@@ -91,7 +92,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The next thing that the client said.
+    /// Returns the client's next event.
     pub(super) fn hear(&mut self) -> io::Result<Said> {
         let Phase::Open(socket) = &mut self.phase else { return Ok(Said::Nothing) };
         match socket.read() {
@@ -106,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Writes bytes, one at a time if they are to trickle; what the socket does not take waits.
+    /// Writes bytes, one at a time with `trickle`; bytes that the socket does not accept wait.
     pub(super) fn write(&mut self, bytes: &[u8], trickle: bool) -> io::Result<()> {
         if !self.outbox.is_empty() {
             self.outbox.extend_from_slice(bytes);
@@ -125,13 +126,13 @@ impl Client {
         Ok(())
     }
 
-    /// Writes what waits.
+    /// Writes waiting bytes.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.outbox);
         self.write(&waiting, false)
     }
 
-    /// Ends the connection with a reset, as a crashing host or a firewall does.
+    /// Resets the connection, as a crashing host or a firewall does.
     pub(super) fn reset(&mut self) {
         // If this fails the connection ends with a FIN instead; the client is gone either way.
         let _ = socket2::SockRef::from(&*self.stream()).set_linger(Some(std::time::Duration::ZERO));

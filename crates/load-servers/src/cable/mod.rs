@@ -1,5 +1,5 @@
-//! A broadcast server in one thread: every text that a client asks to broadcast goes to all subscribers, then the sender gets
-//! its acknowledgement.
+//! A broadcast server in one thread: every text that a client wants to broadcast goes to all subscribers,
+//! then the sender gets its acknowledgement.
 
 mod client;
 mod mischief;
@@ -25,10 +25,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on a free port of 127.0.0.1.
+    /// Starts a server on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// No port is available.
     pub fn start(mischief: Mischief) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let truth = Arc::new(Mutex::new(Truth::default()));
@@ -39,17 +39,17 @@ impl Server {
         Ok(Self { address, stop, truth, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its WebSocket URL.
+    /// Returns its WebSocket URL.
     pub fn url(&self) -> String {
         format!("ws://{}/cable", self.address)
     }
 
-    /// What it did so far.
+    /// Returns the record so far.
     pub fn truth(&self) -> Truth {
         self.truth.lock().expect("the server does not panic while it counts").clone()
     }
@@ -59,16 +59,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // An error of the server's was seen by its clients.
+            // Its clients have seen any error of the server.
             let _ = thread.join();
         }
     }
 }
 
-/// Serves in the calling thread, well-behaved, for ever; `ready` is told the address.
+/// Serves in the calling thread, well-behaved, forever; `ready` receives the address.
 ///
 /// # Errors
-/// When the address cannot be listened on, or the system refuses to wait for events.
+/// The address is unavailable, or the system refuses to wait for events.
 pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
     let mut hub = Hub::bind(address, Mischief::default(), Arc::default())?;
     ready(hub.address()?);

@@ -1,4 +1,4 @@
-//! The event loop: accepting, upgrading, hearing clients, making deliveries at their time.
+//! The event loop: accepting, upgrading, receiving, and making deliveries on time.
 
 use super::client::{Client, Said};
 use super::mischief::{Answer, Mischief, Truth};
@@ -16,7 +16,7 @@ use tungstenite::handshake::server::Request;
 const LISTENER: Token = Token(usize::MAX - 1);
 /// Action Cable's ping (`ActionCable::Connection::Heartbeat`, rails `connections.rb`: `BEAT_INTERVAL = 3`).
 const BEAT: Duration = Duration::from_secs(3);
-/// The longest time without a look at the wish to stop.
+/// Maximum time between two checks for the request to stop.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The server.
@@ -26,13 +26,13 @@ pub(super) struct Hub {
     clients: Vec<Option<Client>>,
     mischief: Mischief,
     truth: Arc<Mutex<Truth>>,
-    /// Deliveries decided on, of all clients: what the mischief counts.
+    /// Number of deliveries to all clients, which the faults count.
     deliveries: u64,
     later: BinaryHeap<Reverse<Later>>,
     beat: Instant,
 }
 
-/// Bytes that go out at a later time.
+/// Bytes to send at a later time.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Later {
     due: Instant,
@@ -42,7 +42,7 @@ struct Later {
     mark: Mark,
 }
 
-/// Which times a write ends.
+/// The measurement that a write completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Nothing,
@@ -230,7 +230,7 @@ impl Hub {
         self.count(|truth| truth.due += 1);
     }
 
-    /// Makes one delivery, or does what the mischief wants instead.
+    /// Makes one delivery, or the fault requested in its place.
     fn deliver(&mut self, id: usize, frame: &[u8], text: &str, taken: Instant, last: bool) {
         let Some(client) = self.clients[id].as_mut() else { return };
         let (mischief, number) = (&self.mischief, self.deliveries);
@@ -260,7 +260,7 @@ impl Hub {
         let (duplicate, garbage) = (mischief.duplicate.hits(number), mischief.garbage.hits(number));
         if mischief.reorder.hits(number) && client.held.is_none() {
             client.held = Some((frame.to_vec(), due));
-            // Until it is made after all.
+            // Counted as dropped until it is made after all.
             return self.count(|truth| truth.dropped += 1);
         }
         let held = client.held.take();
@@ -280,7 +280,7 @@ impl Hub {
         }
     }
 
-    /// The client is gone, by our doing.
+    /// Records that the server ended a client's connection.
     fn end(&mut self, id: usize) {
         self.clients[id] = None;
         self.count(|truth| (truth.dropped, truth.ended) = (truth.dropped + 1, truth.ended + 1));
@@ -343,7 +343,7 @@ impl Hub {
     }
 }
 
-/// Taking off a heap only what is due.
+/// Pops an element off a heap only if it is due.
 trait PopIfDue {
     fn pop_if_due(&mut self) -> Option<Reverse<Later>>;
 }
@@ -359,12 +359,12 @@ fn refuse(mut client: Client, answer: &str) -> io::Result<()> {
     client.stream().write_all(answer.as_bytes())
 }
 
-/// A whole, unmasked text frame.
+/// Builds a complete, unmasked text frame.
 fn text_frame(text: &str) -> Vec<u8> {
     frame(0x81, text.as_bytes())
 }
 
-/// A text in three frames, with a ping between the first two, as RFC 6455 (section 5.4) allows.
+/// Builds a text in three frames, with a ping between the first two, as RFC 6455 (section 5.4) allows.
 fn fragments(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (first, rest) = bytes.split_at(bytes.len() / 3);

@@ -1,28 +1,28 @@
-//! The protocols as a server speaks them. Which one a client speaks shows in its messages.
+//! The server side of the protocols. A client's messages show which one it speaks.
 
 use serde_json::{Value, json};
 
-/// What a client wants.
+/// A client's request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Wish {
-    /// To subscribe; answered with one of the two texts.
+    /// Subscribe; answered with one of the two texts.
     Subscribe { confirm: String, reject: String },
-    /// To broadcast: this to all, then that to itself.
+    /// Broadcast: the first text to all, then the second to the client itself.
     Broadcast { all: String, ack: String },
-    /// Nothing but to be heard.
+    /// A pong, which needs no reply.
     Pong,
     /// Something else.
     Unknown,
 }
 
-/// What Action Cable greets with.
+/// Action Cable's greeting.
 pub(super) const WELCOME: &str = r#"{"type":"welcome"}"#;
-/// Something that no protocol has.
+/// A message that no protocol has.
 pub(super) const GARBAGE: &str = "\u{1}not json";
-/// What Action Cable says before it disconnects.
+/// Action Cable's message before it disconnects.
 pub(super) const DISCONNECT: &str = r#"{"type":"disconnect","reason":"server_restart","reconnect":true}"#;
 
-/// Understands a client's message.
+/// Parses a client's message.
 pub(super) fn understand(text: &str) -> Wish {
     let Ok(message) = serde_json::from_str::<Value>(text) else { return Wish::Unknown };
     match (&message["command"], &message["event"], &message["type"]) {

@@ -1,10 +1,10 @@
-//! The classes of faults of a connection, as reports and scripts know them (docs/guide/bench.md lists them).
+//! Fault classes of a connection, for reports and scripts (docs/guide/bench.md lists them).
 
 use crate::ws::upgrade::Refusal;
 use std::borrow::Cow;
 use std::io;
 
-/// Of an upgrade that was not agreed to.
+/// Classifies a refused upgrade.
 pub(super) fn of_refusal(refusal: &Refusal) -> Cow<'static, str> {
     match refusal {
         Refusal::Status(status) => format!("upgrade_status_{status}").into(),
@@ -12,7 +12,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Cow<'static, str> {
     }
 }
 
-/// Of an error while connecting.
+/// Classifies an error while connecting.
 pub(super) fn of_connecting(error: &io::Error) -> &'static str {
     match (error.kind(), error.raw_os_error()) {
         (io::ErrorKind::ConnectionRefused, _) => "connect_refused",
@@ -24,7 +24,7 @@ pub(super) fn of_connecting(error: &io::Error) -> &'static str {
     }
 }
 
-/// Of an error on a connection that was made.
+/// Classifies an error on an established connection.
 pub(super) fn of_breaking(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset",

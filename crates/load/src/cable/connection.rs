@@ -1,6 +1,7 @@
-//! One client: its stream, how far it has come, and the few bytes that wait in either direction.
+//! One client: its stream, its stage, and the few bytes that wait in either direction.
 //!
-//! There are tens of thousands, so a subscribed one holds no buffer: what it reads goes through the driver's.
+//! There are tens of thousands of clients, so a subscribed one has no buffer of its own: it reads through the
+//! driver's.
 
 use crate::net::stream::Stream;
 use crate::ws::frame::{self, Opcode};
@@ -10,18 +11,18 @@ use std::io::{self, Write as _};
 /// Bytes that may wait for a server that does not read before the connection counts as failed.
 pub(super) const LONGEST_BACKLOG: usize = 1 << 20;
 
-/// How far a connection has come.
+/// The stage of a connection.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// TCP is connecting.
     Connecting(Box<Upgrade>),
-    /// The request is sent, the response awaited.
+    /// The request has been sent, and the response is awaited.
     Upgrading(Box<Upgrade>),
     /// The server's welcome is awaited.
     Greeting,
-    /// The subscription is asked for.
+    /// The subscription has been requested.
     Subscribing,
-    /// It takes part.
+    /// The client is subscribed.
     Subscribed,
 }
 
@@ -30,9 +31,9 @@ pub(super) enum Stage {
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) stage: Stage,
-    /// Start of a frame whose rest has not arrived.
+    /// The start of an incomplete frame.
     pub(super) pending: Vec<u8>,
-    /// Bytes that the socket did not take yet.
+    /// Bytes not yet accepted by the socket.
     outbox: Vec<u8>,
     /// A message that arrives in fragments.
     pub(super) fragments: Option<Vec<u8>>,
@@ -53,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether it is subscribed.
+    /// Returns whether the client is subscribed.
     pub(super) fn is_subscribed(&self) -> bool {
         matches!(self.stage, Stage::Subscribed)
     }
@@ -71,10 +72,10 @@ impl Connection {
         self.send_bytes(scratch)
     }
 
-    /// Sends bytes, or keeps what the socket does not take until it is writable.
+    /// Sends bytes, keeping those that the socket does not accept until it is writable.
     ///
     /// # Errors
-    /// Those of the socket, and `WriteZero` when the server has not read for so long that the backlog is full.
+    /// Those of the socket, and `WriteZero` if the server has not read for so long that the backlog is full.
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sent = if self.outbox.is_empty() { self.write(bytes)? } else { 0 };
         if self.outbox.len() + bytes.len() - sent > LONGEST_BACKLOG {
@@ -85,7 +86,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, now that the socket is writable.
+    /// Sends waiting bytes, now that the socket is writable.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()?;
         if !self.outbox.is_empty() {
@@ -96,7 +97,7 @@ impl Connection {
         Ok(())
     }
 
-    /// How many bytes the socket took.
+    /// Writes to the socket and returns the number of bytes accepted.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sent = 0;
         while sent < bytes.len() {

@@ -1,4 +1,4 @@
-//! The figures of a broadcast run, and why they may not be trusted.
+//! The figures of a broadcast run, and the problems that make them untrustworthy.
 
 use super::tally::Counts;
 use crate::fault::{Fault, Faults};
@@ -7,14 +7,14 @@ use crate::latency::{Latency, Times};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The figures of one step. Its times are distributions, or in a document the summaries of them.
+/// The figures of one step. Its times are distributions, or their summaries in a document.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Step<T = Latency> {
     /// Clients that were subscribed when the broadcasts began.
     pub clients: u32,
-    /// When it began to connect the clients that it adds, in seconds since the run began.
+    /// Time at which it began to connect its new clients, in seconds since the run began.
     pub start_s: f64,
-    /// From opening the TCP connection until the subscription was confirmed, for those that this step added.
+    /// From opening the TCP connection until the subscription is confirmed, for the step's new clients.
     pub connect: T,
     /// From sending a broadcast until its sender has the acknowledgement.
     pub ack: T,
@@ -24,25 +24,26 @@ pub struct Step<T = Latency> {
     pub fan_out: T,
     /// Broadcasts sent.
     pub messages: u64,
-    /// Deliveries that there should have been: for each broadcast, those subscribed when it was sent.
+    /// Expected deliveries: for each broadcast, the clients subscribed when it was sent.
     pub expected: u64,
-    /// Deliveries that came in time. `received + lost = expected`.
+    /// Deliveries that arrived in time. `received + lost = expected`.
     pub received: u64,
-    /// Deliveries that did not come in time, or never.
+    /// Deliveries that arrived too late or never.
     pub lost: u64,
-    /// Deliveries that came again.
+    /// Repeated deliveries.
     pub duplicated: u64,
-    /// Deliveries that came after they were counted as lost (in this step or an earlier one).
+    /// Deliveries that arrived after they were counted as lost (in this step or an earlier one).
     pub late: u64,
-    /// Clients that were subscribed and are gone.
+    /// Subscribed clients that disconnected.
     pub disconnects: u64,
-    /// What went wrong, by class.
+    /// Faults, by class.
     pub errors: Faults,
-    /// Time of the broadcasts, from the first one to the last delivery, in seconds.
+    /// Duration of the broadcasts, from the first one to the last delivery, in seconds.
     pub duration_s: f64,
     /// The generator while it sent this step's broadcasts.
     pub generator: Generator,
-    /// Acknowledgement times as they came, in nanoseconds, for the classic figures. Only in a classic run.
+    /// Acknowledgement times in order of arrival, in nanoseconds, for the classic figures. Only in a classic
+    /// run.
     #[serde(skip)]
     pub(crate) acks_ns: Vec<u64>,
 }
@@ -52,38 +53,38 @@ pub struct Step<T = Latency> {
 pub struct CableFigures<T = Latency> {
     /// Its steps, in order.
     pub steps: Vec<Step<T>>,
-    /// The generator over the whole run, connecting included.
+    /// The generator over the whole run, including connecting.
     pub generator: Generator,
-    /// Whether the user ended it early.
+    /// The user ended the run early.
     pub interrupted: bool,
 }
 
-/// Why the figures of a run are not to be trusted as they stand.
+/// A reason not to trust a run's figures as they stand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Problem {
     /// Deliveries are missing.
     Lost {
-        /// How many.
+        /// Number of missing deliveries.
         lost: u64,
-        /// Of how many.
+        /// Number of expected deliveries.
         expected: u64,
     },
-    /// Deliveries came more than once.
+    /// Some deliveries arrived more than once.
     Duplicated(u64),
-    /// Something went wrong.
+    /// Faults occurred.
     Errors(Fault),
     /// The generator used all of its core.
     Saturated {
-        /// In the step with so many clients.
+        /// Number of clients in the affected step.
         clients: u32,
         /// Share of a core.
         cpu_share: f64,
     },
     /// The generator was late.
     Late {
-        /// In the step with so many clients.
+        /// Number of clients in the affected step.
         clients: u32,
-        /// By so much at the 99th percentile, in nanoseconds.
+        /// Lateness at the 99th percentile, in nanoseconds.
         late_p99_ns: u64,
     },
     /// The user ended the run early.
@@ -98,7 +99,8 @@ impl fmt::Display for Problem {
             Self::Errors(fault) => fault.fmt(f),
             Self::Saturated { clients, cpu_share } => write!(
                 f,
-                "the generator itself was the limit at {clients} clients ({:.0} % of its core): the times include its own",
+                "the generator was the bottleneck at {clients} clients ({:.0} % of its core): the times \
+                include its own delays",
                 cpu_share * 100.0
             ),
             Self::Late { clients, late_p99_ns } => write!(
@@ -118,7 +120,7 @@ impl Step {
             errors.add("ack_missing", || "a broadcast was not acknowledged to its sender".to_owned());
         }
         for _ in 0..counts.unexpected {
-            errors.add("unexpected_delivery", || "a message came to a client that it was not for".to_owned());
+            errors.add("unexpected_delivery", || "a message arrived at the wrong client".to_owned());
         }
         Self {
             clients,
@@ -136,13 +138,14 @@ impl Step {
         }
     }
 
-    /// Deliveries per second while the broadcasts lasted.
+    /// Returns deliveries per second over the duration of the broadcasts.
     pub fn deliveries_per_s(&self) -> f64 {
         if self.duration_s > 0.0 { self.received as f64 / self.duration_s } else { 0.0 }
     }
 
-    /// The line that `websocket-bench` prints for a step, with its definition of a percentile (the value at index
-    /// `p·n/100` of the sorted times, `benchmark/stat.go`) and its whole milliseconds. `None` if this was no classic run.
+    /// Formats the line that `websocket-bench` prints for a step, with its definition of a percentile (the
+    /// value at index `p·n/100` of the sorted times, `benchmark/stat.go`) and its whole milliseconds. `None`
+    /// if this was not a classic run.
     pub fn classic_line(&self) -> Option<String> {
         let mut sorted = self.acks_ns.clone();
         sorted.sort_unstable();
@@ -197,13 +200,13 @@ impl Step {
 }
 
 impl CableFigures {
-    /// The figures with summaries in place of distributions.
+    /// Returns the figures with summaries in place of distributions.
     pub(crate) fn summarized(&self) -> CableFigures<Times> {
         let steps = self.steps.iter().map(Step::summarized).collect();
         CableFigures { steps, generator: self.generator, interrupted: self.interrupted }
     }
 
-    /// Why the run is not clean; empty if it is.
+    /// Returns the reasons why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.steps.iter().flat_map(Step::problems).collect();
         problems.extend(self.errors().iter().map(Problem::Errors));
@@ -213,7 +216,7 @@ impl CableFigures {
         problems
     }
 
-    /// What went wrong in all steps, by class.
+    /// Returns the faults of all steps, by class.
     pub fn errors(&self) -> Faults {
         let mut all = Faults::default();
         self.steps.iter().for_each(|step| all.merge(&step.errors));
@@ -254,7 +257,7 @@ mod tests {
             [
                 "1 of 50 deliveries were lost",
                 "2 deliveries came more than once",
-                "the generator itself was the limit at 10 clients (97 % of its core): the times include its own",
+                "the generator was the bottleneck at 10 clients (97 % of its core): the times include its own delays",
                 "the generator was late at 10 clients (3.0 ms at the 99th percentile): give it a core of its own",
                 "reset × 1: connection reset by peer",
                 "the run was ended early",

@@ -1,7 +1,7 @@
-//! Takes in what arrives on a connection: bytes, of them frames, of them messages, and acts on each.
+//! Processes received data: bytes into frames, frames into messages, and messages into actions.
 //!
-//! All connections read through one buffer, and frames are taken apart where they lie in it. A connection keeps only what is
-//! not complete yet.
+//! All connections read through one buffer, and frames are parsed in place. A connection keeps only
+//! incomplete data.
 
 use super::class;
 use super::connection::Stage;
@@ -12,7 +12,7 @@ use crate::ws::frame::{self, Frame, Opcode};
 use std::io::{self, Read as _};
 
 impl Pool {
-    /// Reads all that has arrived on a connection.
+    /// Reads everything that has arrived on a connection.
     pub(super) fn read(&mut self, id: usize, load: &mut Load) {
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(connection) = self.connections[id].as_mut() {
@@ -40,7 +40,7 @@ impl Pool {
         self.buffer = buffer;
     }
 
-    /// Deals with bytes that arrived, after those that waited for them; keeps what is still not complete.
+    /// Processes received bytes after those kept from earlier reads, and keeps what is still incomplete.
     fn on_bytes(&mut self, id: usize, bytes: &[u8], load: &mut Load) {
         let Some(connection) = self.connections[id].as_mut() else { return };
         if connection.pending.is_empty() {
@@ -57,13 +57,14 @@ impl Pool {
         if used < pending.len()
             && let Some(connection) = self.connections[id].as_mut()
         {
-            // A frame that is still incomplete stays where it is: however many pieces it comes in, it is copied once.
+            // An incomplete frame stays in place, so it is copied once, however many pieces it arrives in.
             pending.drain(..used);
             connection.pending = pending;
         }
     }
 
-    /// Deals with what is complete, first the response to the upgrade, then frames, and returns how many bytes that was.
+    /// Processes complete data, first the response to the upgrade, then frames, and returns the number of
+    /// bytes consumed.
     fn take_in(&mut self, id: usize, bytes: &[u8], load: &mut Load) -> usize {
         let now_ns = self.clock.now_ns();
         let mut used = 0;
@@ -173,7 +174,7 @@ impl Pool {
                 let protocol = self.plan.protocol;
                 self.report
                     .faults
-                    .add("garbage", || format!("the server sent what is not {protocol}: {start}"));
+                    .add("garbage", || format!("the server sent a message that is not {protocol}: {start}"));
             }
         }
     }

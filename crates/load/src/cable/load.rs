@@ -1,4 +1,4 @@
-//! The broadcasts of a run: when the next one is sent, and the account of those under way.
+//! The broadcasts of a run: the time of the next one, and the account of those in flight.
 
 use super::class;
 use super::options::Pace;
@@ -17,13 +17,14 @@ use std::collections::VecDeque;
 pub(super) struct Load {
     pub(super) tally: Tally,
     pacing: Pacing,
-    /// Broadcasts of this step that are not sent yet.
+    /// Broadcasts of this step that are still to be sent.
     remaining: u32,
-    /// When something is to be sent; `u64::MAX` if nothing is. Looked at after every event, so it has to be cheap.
+    /// Time of the next broadcast; `u64::MAX` if there is none. Checked after every event, so it has to be
+    /// cheap.
     due_ns: u64,
-    /// How late the broadcasts of this step were sent.
+    /// Lateness of this step's broadcasts.
     pub(super) late: Latency,
-    /// When the last delivery came.
+    /// Time of the last delivery.
     pub(super) last_receipt_ns: u64,
     pub(super) acks_ns: Vec<u64>,
     random: SmallRng,
@@ -33,14 +34,14 @@ pub(super) struct Load {
 #[derive(Debug)]
 enum Pacing {
     Open(Schedule),
-    /// When the slots that are free became so.
+    /// A closed loop, with the times at which the free slots became free.
     Closed {
         free: VecDeque<u64>,
         slot: Slot,
     },
 }
 
-/// What frees a slot of a closed loop.
+/// The event that frees a slot of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     FanOut,
@@ -62,7 +63,7 @@ impl Load {
         }
     }
 
-    /// Begins a step's broadcasts.
+    /// Starts a step's broadcasts.
     pub(super) fn begin(&mut self, pace: Pace, sample: u32, now_ns: u64) {
         let slots = |count: u32| std::iter::repeat_n(now_ns, count as usize).collect();
         self.pacing = match pace {
@@ -77,28 +78,28 @@ impl Load {
         self.acks_ns.clear();
     }
 
-    /// Sends no more.
+    /// Stops sending.
     pub(super) fn stop(&mut self) {
         self.remaining = 0;
         self.due_ns = u64::MAX;
     }
 
-    /// When the next broadcast is to be sent, if one is.
+    /// Returns the time of the next broadcast, if there is one.
     pub(super) fn due_ns(&self) -> Option<u64> {
         (self.due_ns != u64::MAX).then_some(self.due_ns)
     }
 
-    /// How long deliveries may gather before they are read.
+    /// Returns how long deliveries may accumulate before they are read.
     pub(super) fn gathering_ns(&self) -> u64 {
         waiting::gathering_ns(self.tally.counts().shorter_mean_ns())
     }
 
-    /// How many broadcasts are still to be sent.
+    /// Returns the number of broadcasts still to be sent.
     pub(super) fn remaining(&self) -> u32 {
         self.remaining
     }
 
-    /// Sends what is due.
+    /// Sends everything that is due.
     pub(super) fn pump(&mut self, pool: &mut Pool, now_ns: u64) {
         if now_ns < self.due_ns {
             return;
@@ -118,7 +119,7 @@ impl Load {
         };
     }
 
-    /// The intended time of a broadcast that may be sent now.
+    /// Returns the intended time of a broadcast that may be sent now.
     fn take_slot(&mut self, now_ns: u64) -> Option<u64> {
         match &mut self.pacing {
             Pacing::Closed { free, .. } => free.pop_front(),
@@ -132,7 +133,7 @@ impl Load {
         }
     }
 
-    /// Broadcasts from a random client; false if there is none left.
+    /// Broadcasts from a random client; returns `false` if there is none left.
     fn broadcast(&mut self, pool: &mut Pool, intended_ns: u64) -> bool {
         while let Some(sender) = pool.random_client(&mut self.random) {
             pool.wire.broadcast(self.tally.next_sequence(), &mut self.text);
@@ -149,7 +150,7 @@ impl Load {
         false
     }
 
-    /// A message with one of our ids came to a client.
+    /// Handles a message with one of our IDs that arrived at a client.
     pub(super) fn on_delivery(
         &mut self,
         sequence: u32,
@@ -173,13 +174,13 @@ impl Load {
         }
     }
 
-    /// A client is gone.
+    /// Handles the loss of a client.
     pub(super) fn on_gone(&mut self, id: usize, now_ns: u64) {
         let ended = self.tally.lose(id);
         self.free_ended(ended, now_ns);
     }
 
-    /// Writes off what was sent before `deadline_ns`.
+    /// Writes off the messages sent before `deadline_ns`.
     pub(super) fn write_off(&mut self, deadline_ns: u64, now_ns: u64) {
         let ended = self.tally.write_off(deadline_ns);
         self.free_ended(ended, now_ns);

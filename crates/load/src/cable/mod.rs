@@ -1,9 +1,9 @@
-//! The broadcast driver: thousands of WebSocket clients in one thread, and how long a broadcast takes until the last of them
-//! has it.
+//! The broadcast driver: thousands of WebSocket clients in one thread, which time a broadcast until the last
+//! of them has it.
 //!
-//! A run goes in steps. Each adds clients ([`pool`]), waits until they are subscribed, broadcasts from random ones at the
-//! plan's pace ([`load`]), takes in what arrives ([`intake`]) and books every delivery ([`tally`]). What the bytes mean is in
-//! [`wire`], a client in [`connection`].
+//! A run proceeds in steps. Each step adds clients ([`pool`]), waits until they are subscribed, broadcasts
+//! from random ones at the chosen pace ([`load`]), processes what arrives ([`intake`]) and accounts for every
+//! delivery ([`tally`]). The protocols are in [`wire`], a single client in [`connection`].
 
 mod class;
 mod connection;
@@ -33,15 +33,16 @@ use load::Load;
 use pool::Pool;
 use std::time::Duration;
 
-/// Failed attempts after which a run without a single subscribed client is given up.
+/// Failed attempts after which a run without a single subscribed client is abandoned.
 const HOPELESS: u64 = 50;
-/// How often the follower is told how far the run is.
+/// Interval between progress reports.
 const TELL_NS: u64 = 250_000_000;
 
-/// Why a run could not take place. What happens to single clients is no error of the run but counted in its [`CableFigures`].
+/// The reason why a run could not take place. Failures of single clients are not errors of the run; they are
+/// counted in its [`CableFigures`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plan makes no sense.
+    /// The options are invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The server cannot be reached.
@@ -50,18 +51,18 @@ pub enum Error {
     /// TLS cannot be set up.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// Too many clients for this process.
+    /// This process cannot open enough files for the clients.
     #[error(transparent)]
     Files(#[from] FileLimit),
-    /// Not one client could subscribe.
+    /// No client could subscribe.
     #[error("no client could subscribe at {url}: {}", in_words(.faults))]
     Nobody {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// What they met.
+        /// The clients' faults.
         faults: Faults,
     },
-    /// The system refused something that it does not refuse otherwise.
+    /// An unexpected failure of a system call.
     #[error("the operating system refused to wait for events: {0}")]
     System(std::io::Error),
 }
@@ -72,7 +73,7 @@ fn in_words(faults: &Faults) -> String {
     if all.is_empty() { "the run was ended before".to_owned() } else { all.join("; ") }
 }
 
-/// Carries out a plan in the calling thread; `on_step` gets each step as it ends.
+/// Runs the broadcasts in the calling thread; `on_step` receives each step as it ends.
 ///
 /// # Errors
 /// See [`Error`].
@@ -105,7 +106,7 @@ pub fn run(
     Ok(CableFigures { steps, generator: cpu.report(&late, &read_lag), interrupted })
 }
 
-/// A run under way.
+/// A run in progress.
 struct Runner<'a, P> {
     plan: &'a CableOptions,
     pool: Pool,
@@ -115,7 +116,7 @@ struct Runner<'a, P> {
 }
 
 impl<P: Progress> Runner<'_, P> {
-    /// One step: its figures, and how long data waited to be read.
+    /// Runs one step and returns its figures and the read lag.
     fn step(&mut self, clients: u32) -> Result<(Step, Latency), Error> {
         let start_s = Duration::from_nanos(self.pool.clock.now_ns()).as_secs_f64();
         self.progress.phase(&format!("connecting up to {clients} clients"));
@@ -125,7 +126,7 @@ impl<P: Progress> Runner<'_, P> {
             return Err(Error::Nobody { url: self.plan.url.clone(), faults });
         }
         self.idle(self.plan.pause)?;
-        // Connecting is not what the generator is judged by.
+        // The generator is not judged by its work while connecting.
         let connecting = self.pool.take_report();
         let clients = self.pool.subscribed.count();
         self.progress.phase(&format!("broadcasting to {clients} clients"));
@@ -172,7 +173,7 @@ impl<P: Progress> Runner<'_, P> {
         }
     }
 
-    /// Sends the step's broadcasts and waits until all has arrived or the time is up.
+    /// Sends the step's broadcasts and waits until everything has arrived or the time is up.
     fn broadcast(&mut self) -> Result<(), Error> {
         let timeout_ns = self.plan.timeout.as_nanos() as u64;
         loop {
@@ -198,7 +199,7 @@ impl<P: Progress> Runner<'_, P> {
         }
     }
 
-    /// Lets time pass, with all connections attended to.
+    /// Lets time pass while serving all connections.
     fn idle(&mut self, time: Duration) -> Result<(), Error> {
         let end_ns = self.pool.clock.now_ns() + time.as_nanos() as u64;
         while self.pool.clock.now_ns() < end_ns && !self.progress.interrupted() {

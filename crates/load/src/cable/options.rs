@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What is spoken over the WebSocket.
+/// The protocol spoken over the WebSocket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// `actioncable-v1-json`: Rails.
@@ -23,10 +23,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::ActionCable, Self::ActionCableExt, Self::Json, Self::Phoenix];
 
-    /// The subprotocol of the upgrade, where there is one.
+    /// Returns the subprotocol of the upgrade, if any.
     pub(crate) fn subprotocol(self) -> Option<&'static str> {
         match self {
             Self::ActionCable => Some("actioncable-v1-json"),
@@ -57,17 +57,18 @@ impl FromStr for Protocol {
     }
 }
 
-/// When the next broadcast is sent.
+/// The time of the next broadcast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// Closed loop: so many broadcasts are under way at once; the next one is sent when one has reached its last subscriber.
+    /// Closed loop with a fixed number of broadcasts in flight; the next one is sent when one has reached its
+    /// last subscriber.
     Closed {
-        /// How many.
+        /// Broadcasts in flight.
         in_flight: u32,
     },
     /// The closed loop of `websocket-bench`: the next one is sent when the sender has its acknowledgement.
     Classic {
-        /// How many.
+        /// Broadcasts in flight.
         in_flight: u32,
     },
     /// Open loop: at intended times, whatever the server does. Latencies count from the intended time.
@@ -79,15 +80,15 @@ pub enum Pace {
 pub struct CableOptions {
     /// `ws://` or `wss://`.
     pub url: String,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Clients at the end.
+    /// Total number of clients.
     pub clients: u32,
-    /// Clients that each step adds.
+    /// Clients added by each step.
     pub step: u32,
     /// Broadcasts in each step; 0 only connects.
     pub sample: u32,
-    /// When they are sent.
+    /// The times of the broadcasts.
     pub pace: Pace,
     /// Bytes of padding in each message.
     pub payload: usize,
@@ -95,35 +96,37 @@ pub struct CableOptions {
     pub identifier: String,
     /// The action that broadcasts (Action Cable) or the event (Phoenix).
     pub action: String,
-    /// Replaces the message: a JSON text with `{{id}}` somewhere in a string and, if wanted, `{{padding}}`.
+    /// Replaces the message: JSON with `{{id}}` somewhere in a string and, optionally, `{{padding}}`.
     pub data: Option<String>,
-    /// What tells the sender's acknowledgement from a delivery: a text in it. `None`: the server sends no acknowledgement.
+    /// A text that distinguishes the sender's acknowledgement from a delivery. `None`: the server sends no
+    /// acknowledgement.
     pub ack: Option<String>,
-    /// Headers of the upgrade request (`Cookie`, `Authorization`, …). Without an `Origin` the server's own is sent, which
-    /// Action Cable accepts by default.
+    /// Headers of the upgrade request (`Cookie`, `Authorization`, …). Without an `Origin` the server's own is
+    /// sent, which Action Cable accepts by default.
     pub headers: Vec<(String, String)>,
-    /// Which certificates are believed.
+    /// The certificates to trust.
     pub trust: Trust,
-    /// Local addresses that connections come from, in turn; empty: the system's choice.
+    /// Local addresses to connect from, in rotation; empty: the system's choice.
     pub sources: Vec<IpAddr>,
-    /// Connections being opened at once.
+    /// Maximum number of connections being opened at once.
     pub connecting: u32,
-    /// How long a connection may take until it is subscribed.
+    /// Time limit from connecting to being subscribed.
     pub connect_timeout: Duration,
-    /// How long a broadcast may take before its missing deliveries count as lost.
+    /// Time limit of a broadcast, after which its missing deliveries count as lost.
     pub timeout: Duration,
-    /// How long a step still listens for duplicates when everything has arrived.
+    /// Time for which a step keeps listening for duplicates once everything has arrived.
     pub settle: Duration,
-    /// Rest before each step's broadcasts.
+    /// Pause before each step's broadcasts.
     pub pause: Duration,
-    /// How long the connections stay, idle, after the last step.
+    /// Time for which the connections stay open, idle, after the last step.
     pub hold: Duration,
-    /// Decides which clients send, and the arrivals.
+    /// Seed for the choice of senders and the arrivals.
     pub seed: u64,
 }
 
 impl CableOptions {
-    /// The reference benchmark of the field at this URL: 10 steps of 1,000 clients, 100 broadcasts of 200 B each, 8 at once.
+    /// Creates options for the field's reference benchmark at this URL: 10 steps of 1,000 clients, 100
+    /// broadcasts of 200 B each, 8 in flight.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -150,13 +153,13 @@ impl CableOptions {
         }
     }
 
-    /// How many clients there are after each step.
+    /// Returns the number of clients after each step.
     pub fn steps(&self) -> Vec<u32> {
         let steps = self.clients.div_ceil(self.step.max(1));
         (1..=steps).map(|step| step.saturating_mul(self.step).min(self.clients)).collect()
     }
 
-    /// The headers that are sent.
+    /// Returns all headers to send.
     pub(crate) fn all_headers(&self) -> Vec<(String, String)> {
         let mut headers = self.headers.clone();
         let origin = url::Url::parse(&self.url.replacen("ws", "http", 1)).ok();
@@ -168,7 +171,7 @@ impl CableOptions {
         headers
     }
 
-    /// Refuses what cannot be carried out.
+    /// Rejects options that cannot be carried out.
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         let no = OptionsError::because;
         match self.pace {
@@ -176,7 +179,7 @@ impl CableOptions {
                 return no("a run needs at least one client and a step of at least one");
             }
             Pace::Closed { in_flight: 0 } | Pace::Classic { in_flight: 0 } => {
-                return no("a closed loop needs at least one broadcast under way at once");
+                return no("a closed loop needs at least one broadcast in flight");
             }
             Pace::Open(open) => open.check()?,
             Pace::Classic { .. } if self.ack.is_none() => {

@@ -1,7 +1,7 @@
-//! All connections of a run in one thread: opening them, hearing that something has arrived, sending, giving up on them.
+//! All connections of a run in one thread: opening, receiving, sending, timing out.
 //!
-//! One epoll instance, edge-triggered; each connection is registered once. A delivery costs one `recv`, one clock read and a
-//! comparison of bytes (see `intake`).
+//! One epoll instance, edge-triggered; each connection is registered once. A delivery costs one `recv`, one
+//! clock read and a comparison of bytes (see `intake`).
 
 use super::Error;
 use super::class;
@@ -27,9 +27,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// The buffer that all connections read through.
+/// Size of the buffer that all connections read through.
 const BUFFER: usize = 64 << 10;
-/// Every connection that has to be heard from is, in this time (Phoenix gives up after 60 s).
+/// Interval within which every connection sends its heartbeat, if the protocol has one (Phoenix times out
+/// after 60 s).
 const HEARTBEAT_NS: u64 = 25_000_000_000;
 
 /// The connections of a run.
@@ -41,14 +42,14 @@ pub(super) struct Pool {
     pub(super) wire: Wire,
     pub(super) clock: Clock,
     waiting: Waiting,
-    /// By token; never used again after a connection is gone, so a stale event cannot hit another one.
+    /// Connections by token. Tokens are not reused, so a stale event cannot hit another connection.
     pub(super) connections: Vec<Option<Connection>>,
-    /// Who takes part.
+    /// The subscribed clients.
     pub(super) subscribed: Members,
-    /// Connections under way, the oldest first; those that got through are still in it until they come first.
+    /// Connection attempts, oldest first. Successful ones stay in the queue until they reach its front.
     opening_order: VecDeque<usize>,
     opening: u32,
-    /// What happened since the last [`Pool::take_report`].
+    /// Events since the last [`Pool::take_report`].
     pub(super) report: Report,
     heartbeat: Heartbeat,
     pub(super) buffer: Vec<u8>,
@@ -56,7 +57,7 @@ pub(super) struct Pool {
     random: SmallRng,
 }
 
-/// What the connections went through in a step.
+/// The events of a step on all connections.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) connect: Latency,
@@ -98,31 +99,31 @@ impl Pool {
         })
     }
 
-    /// How many connections were begun.
+    /// Returns the number of connections started.
     pub(super) fn begun(&self) -> u32 {
         self.connections.len() as u32
     }
 
-    /// How many of them have not got through yet.
+    /// Returns the number of connections still being opened.
     pub(super) fn opening(&self) -> u32 {
         self.opening
     }
 
-    /// What happened since the last call.
+    /// Returns the events since the last call.
     pub(super) fn take_report(&mut self) -> Report {
         std::mem::take(&mut self.report)
     }
 
-    /// What happened since the last [`Self::take_report`].
+    /// Returns the events since the last [`Self::take_report`].
     pub(super) fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Begins one more connection.
+    /// Starts one more connection.
     pub(super) fn open(&mut self, load: &mut Load) {
         let id = self.connections.len();
         let source = (!self.plan.sources.is_empty()).then(|| self.plan.sources[id % self.plan.sources.len()]);
-        // The URL and the headers were tried when the pool was made.
+        // The URL and the headers were validated when the pool was created.
         let upgrade = Upgrade::new(&self.plan.url, self.plan.protocol.subprotocol(), &self.headers);
         let begun = upgrade.map_err(io::Error::other).and_then(|upgrade| {
             let mut stream = stream::connect(&self.target, self.tls.as_ref(), source)?;
@@ -144,8 +145,8 @@ impl Pool {
         self.expire(load);
     }
 
-    /// Waits until something happens or `deadline_ns` has come (or for a tenth of a second), and deals with it. Between any
-    /// two connections the load may send what is due.
+    /// Waits until something happens or `deadline_ns` has come (or for a tenth of a second), and handles it.
+    /// Between any two connections the load may send what is due.
     pub(super) fn turn(&mut self, deadline_ns: Option<u64>, load: &mut Load) -> Result<(), Error> {
         let woken = self.waiting.wait(self.clock, deadline_ns, load.gathering_ns());
         let Woken { events, since_ns } = woken.map_err(Error::System)?;
@@ -210,7 +211,7 @@ impl Pool {
         }
     }
 
-    /// Sends a message to the server; a connection on which that fails is gone.
+    /// Sends a message to the server; if that fails, the connection counts as gone.
     pub(super) fn send(&mut self, id: usize, opcode: Opcode, payload: &[u8], load: &mut Load) {
         if let Err(error) = self.try_send(id, opcode, payload) {
             self.fail(id, class::of_breaking(&error), error.to_string(), load);
@@ -226,7 +227,7 @@ impl Pool {
         }
     }
 
-    /// A connection is gone, and why.
+    /// Records that a connection failed, and why.
     pub(super) fn fail(
         &mut self,
         id: usize,
@@ -271,7 +272,7 @@ impl Pool {
         }
     }
 
-    /// Says on each connection that somebody is there, spread evenly over time.
+    /// Sends heartbeats on all connections, spread evenly over time.
     fn beat(&mut self, load: &mut Load) {
         let Some(text) = self.wire.heartbeat() else { return };
         let now_ns = self.clock.now_ns();
@@ -290,7 +291,7 @@ impl Pool {
         }
     }
 
-    /// A random client that takes part.
+    /// Picks a random subscribed client.
     pub(super) fn random_client(&self, random: &mut SmallRng) -> Option<usize> {
         if self.subscribed.count() == 0 {
             return None;
@@ -299,17 +300,17 @@ impl Pool {
         if self.subscribed.contains(start) {
             return Some(start);
         }
-        // Some are gone. Trying again keeps the choice uniform; the scan ends it when nearly all are.
+        // Some clients are gone. Retrying keeps the choice uniform; a scan ends it when nearly all are gone.
         let tries = std::iter::repeat_with(|| random.random_range(0..self.connections.len())).take(64);
         let all = (start..self.connections.len()).chain(0..start);
         tries.chain(all).find(|&id| self.subscribed.contains(id))
     }
 
-    /// Takes leave of the server as the protocol wants it.
+    /// Closes the connections as the protocol demands.
     pub(super) fn close(mut self) {
         let normal = 1000u16.to_be_bytes();
         for id in 0..self.connections.len() {
-            // A connection that breaks now is closed all the same.
+            // A connection that fails now is closed anyway.
             let _ = self.try_send(id, Opcode::Close, &normal);
         }
     }

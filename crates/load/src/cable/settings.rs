@@ -1,5 +1,5 @@
-//! The settings of a broadcast run as documents and recordings show them. Headers and sources of trust are left out: they may
-//! be secrets.
+//! The settings of a broadcast run as shown in documents and recordings. Headers and trusted certificates are
+//! left out, because they may be secret.
 
 use super::options::{CableOptions, Pace};
 use crate::document::OpenLoopSettings;
@@ -12,34 +12,34 @@ pub struct Settings {
     pub url: String,
     /// The protocol's name.
     pub protocol: String,
-    /// Clients at the end.
+    /// Total number of clients.
     pub clients: u32,
-    /// Clients that each step adds.
+    /// Clients added by each step.
     pub step: u32,
     /// Broadcasts in each step.
     pub sample: u32,
-    /// When they are sent.
+    /// The times of the broadcasts.
     pub pace: PaceSettings,
     /// Bytes of padding in a message.
     pub payload_bytes: usize,
-    /// How long a broadcast may take.
+    /// Time limit of a broadcast.
     pub timeout_s: f64,
-    /// Decides which clients send.
+    /// Seed for the choice of senders.
     pub seed: u64,
 }
 
-/// When broadcasts are sent.
+/// The times of the broadcasts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "loop", rename_all = "lowercase")]
 pub enum PaceSettings {
     /// See [`Pace::Closed`].
     Closed {
-        /// Broadcasts under way at once.
+        /// Broadcasts in flight.
         in_flight: u32,
     },
     /// See [`Pace::Classic`].
     Classic {
-        /// Broadcasts under way at once.
+        /// Broadcasts in flight.
         in_flight: u32,
     },
     /// See [`Pace::Open`].
@@ -47,7 +47,7 @@ pub enum PaceSettings {
 }
 
 impl CableOptions {
-    /// What may be shown of the options.
+    /// Returns the options that may be shown.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

@@ -1,7 +1,8 @@
-//! The account of every broadcast: who was to have it, who has, and how long it took.
+//! The account of every broadcast: its audience, its deliveries, and their times.
 //!
-//! Each delivery is counted exactly once: as received, duplicated, late or unexpected. Whoever was subscribed when a message
-//! was sent and never gets it counts as lost. So `received + lost = expected` once a step is over.
+//! Each delivery is counted exactly once: as received, duplicated, late or unexpected. A client that was
+//! subscribed when a message was sent and never gets it counts as lost. So `received + lost = expected` once
+//! a step is over.
 
 use crate::latency::Latency;
 
@@ -23,7 +24,7 @@ impl Members {
         self.words[word] |= bit;
     }
 
-    /// Returns whether it was in.
+    /// Removes a connection and returns whether it was a member.
     pub(crate) fn remove(&mut self, id: usize) -> bool {
         let Some(word) = self.words.get_mut(id / 64) else { return false };
         let bit = 1 << (id % 64);
@@ -46,13 +47,13 @@ impl Members {
 #[derive(Debug)]
 struct Message {
     sender: u32,
-    /// When latency starts to count.
+    /// Time from which latency counts.
     origin_ns: u64,
     sent_ns: u64,
     ack: Ack,
-    /// Who is still to have it.
+    /// Clients that still wait for it.
     outstanding: Members,
-    /// Some will never have it.
+    /// Some clients will never receive it.
     lossy: bool,
     state: State,
 }
@@ -60,32 +61,32 @@ struct Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ack {
     Awaited,
-    /// It came, or it will not, or none was expected.
+    /// It arrived, will never arrive, or was not expected.
     Done,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Nobody who is still there waits for it.
+    /// No remaining client waits for it.
     Closed,
-    /// The time is up: what comes now is late.
+    /// Its time is up: deliveries from now on are late.
     WrittenOff,
 }
 
-/// What a delivery was.
+/// The classification of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receipt {
     Received,
-    /// The last one that was awaited.
+    /// The last awaited delivery.
     Completed,
     Duplicated,
     Late,
-    /// For one who was not subscribed when it was sent, or for a message that was never sent.
+    /// For a client that was not subscribed when it was sent, or of a message that was never sent.
     Unexpected,
 }
 
-/// What nobody waits for any more, without having had it.
+/// Broadcasts and acknowledgements that are no longer awaited although they never arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) broadcasts: u32,
@@ -106,13 +107,13 @@ pub(crate) struct Counts {
     pub(crate) ack: Latency,
     pub(crate) delivery: Latency,
     pub(crate) fan_out: Latency,
-    /// Sums of all delivery and all acknowledgement times.
+    /// Sums of all delivery and acknowledgement times.
     pub(crate) delivery_sum_ns: u64,
     pub(crate) ack_sum_ns: u64,
 }
 
 impl Counts {
-    /// The mean time of a delivery or of an acknowledgement, whichever is shorter; 0 until one is known.
+    /// Returns the mean delivery or acknowledgement time, whichever is shorter; 0 until one is known.
     pub(crate) fn shorter_mean_ns(&self) -> u64 {
         let delivery_ns = self.delivery_sum_ns / self.received.max(1);
         match self.ack.count() {
@@ -122,12 +123,13 @@ impl Counts {
     }
 }
 
-/// The account of a run. Sequence numbers go on over the steps, so that a straggler of an earlier step is known as such.
+/// The account of a run. Sequence numbers continue across steps, so that a straggler from an earlier step is
+/// recognized.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Those of the current step, and before them all that came earlier in the run, closed.
+    /// The messages of the current step, preceded by the closed ones of earlier steps.
     messages: Vec<Message>,
-    /// The first one that may still be open or unacknowledged.
+    /// Index of the first message that may still be open or unacknowledged.
     oldest: usize,
     open: usize,
     awaited_acks: usize,
@@ -161,7 +163,7 @@ impl Tally {
         sequence
     }
 
-    /// The sequence number that the next broadcast gets.
+    /// Returns the sequence number of the next broadcast.
     pub(crate) fn next_sequence(&self) -> u32 {
         self.messages.len() as u32
     }
@@ -171,7 +173,7 @@ impl Tally {
         self.messages.get(sequence as usize).is_some_and(|message| message.sender as usize == id)
     }
 
-    /// Books an acknowledgement and returns how long it took; `None` if none was awaited.
+    /// Records an acknowledgement and returns its time; `None` if none was awaited.
     pub(crate) fn acknowledge(&mut self, sequence: u32, now_ns: u64) -> Option<u64> {
         let message = self.messages.get_mut(sequence as usize)?;
         if message.ack != Ack::Awaited {
@@ -185,7 +187,7 @@ impl Tally {
         Some(took_ns)
     }
 
-    /// Books a delivery to a connection that has been subscribed since `subscribed_ns`.
+    /// Records a delivery to a connection that has been subscribed since `subscribed_ns`.
     pub(crate) fn deliver(&mut self, sequence: u32, id: usize, subscribed_ns: u64, now_ns: u64) -> Receipt {
         let Some(message) = self.messages.get_mut(sequence as usize) else {
             self.counts.unexpected += 1;
@@ -220,7 +222,7 @@ impl Tally {
         }
     }
 
-    /// Books that a connection is gone: what it still waited for is lost.
+    /// Records the loss of a connection: the deliveries it still waited for are lost.
     pub(crate) fn lose(&mut self, id: usize) -> Ended {
         let mut ended = Ended::default();
         for message in &mut self.messages[self.oldest..] {
@@ -243,7 +245,7 @@ impl Tally {
         ended
     }
 
-    /// Writes off what was sent before `deadline_ns`: what it misses is lost.
+    /// Writes off the messages sent before `deadline_ns`: their missing deliveries are lost.
     pub(crate) fn write_off(&mut self, deadline_ns: u64) -> Ended {
         let mut ended = Ended::default();
         while let Some(message) = self.messages.get_mut(self.oldest) {
@@ -268,7 +270,7 @@ impl Tally {
         ended
     }
 
-    /// When the oldest broadcast that still misses something was sent.
+    /// Returns when the oldest incomplete broadcast was sent.
     pub(crate) fn oldest_sent_ns(&self) -> Option<u64> {
         if self.is_settled() {
             return None;
@@ -276,7 +278,7 @@ impl Tally {
         self.messages.get(self.oldest).map(|message| message.sent_ns)
     }
 
-    /// How many broadcasts are under way.
+    /// Returns the number of broadcasts in flight.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
@@ -286,12 +288,12 @@ impl Tally {
         self.open == 0 && self.awaited_acks == 0
     }
 
-    /// The figures since the last [`Self::take`].
+    /// Returns the figures since the last [`Self::take`].
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Ends a step: hands out its figures and begins anew.
+    /// Ends a step: returns its figures and starts over.
     pub(crate) fn take(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
     }

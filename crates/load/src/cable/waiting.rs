@@ -1,9 +1,10 @@
-//! Waiting for events and for intended times; and how wake-ups are saved while deliveries pour in.
+//! Waiting for events and intended times, with fewer wake-ups while deliveries pour in.
 //!
-//! To be woken costs a thread several microseconds of CPU, more than reading a delivery does, and while a server sends a
-//! broadcast to its subscribers one by one, each wake-up finds one or two of them. So while events follow each other closely, the
-//! thread first sleeps for a moment and lets them gather. It never sleeps past an intended time, and how much the times can
-//! look longer by it is bounded ([`gathering_ns`]) and part of the reported read lag.
+//! A wake-up costs a thread several microseconds of CPU, more than reading a delivery. While a server sends a
+//! broadcast to its subscribers one by one, each wake-up finds only one or two deliveries. So while events
+//! follow each other closely, the thread first sleeps for a moment and lets them accumulate. It never sleeps
+//! past an intended time, and the resulting increase of the measured times is bounded ([`gathering_ns`]) and
+//! part of the reported read lag.
 
 use crate::clock::Clock;
 use mio::unix::SourceFd;
@@ -15,17 +16,17 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::Duration;
 
-/// Events taken from the kernel at once.
+/// Events taken from the kernel per call.
 const EVENTS: usize = 1024;
-/// The longest time without a look at timeouts and at the user's wish to stop.
+/// Maximum time between two checks for timeouts and the user's wish to stop.
 const TICK_NS: u64 = 100_000_000;
-/// The timer's place among the connections' tokens.
+/// The timer's token among those of the connections.
 const TIMER: Token = Token(usize::MAX - 1);
-/// The longest that events may gather: 5,000 wake-ups a second cost some hundredths of a core.
+/// Maximum time for which events may accumulate: 5,000 wake-ups a second cost a few hundredths of a core.
 const LONGEST_GATHERING_NS: u64 = 200_000;
-/// Gathering lasts at most this part of the mean time that is measured.
+/// Accumulation lasts at most this fraction of the measured mean time.
 const GATHERING_PART: u64 = 100;
-/// How much later than asked for the kernel may wake this thread: by default it is 50 µs (prctl(2), `PR_SET_TIMERSLACK`).
+/// Maximum delay of a wake-up by the kernel, which is 50 µs by default (prctl(2), `PR_SET_TIMERSLACK`).
 const SLACK_NS: u64 = 1_000;
 
 /// Waits on behalf of all connections.
@@ -34,21 +35,22 @@ pub(super) struct Waiting {
     poll: Poll,
     events: Events,
     timer: TimerFd,
-    /// Whether the last events came soon after one had asked for them.
+    /// The last events arrived soon after the previous ones.
     dense: bool,
-    /// When the last look for events ended.
+    /// Time of the last check for events.
     looked_ns: u64,
 }
 
-/// Events that are there.
+/// Events that have arrived.
 #[derive(Debug)]
 pub(super) struct Woken {
     pub(super) events: Events,
-    /// The earliest time that one of them can have happened, as far as it is known.
+    /// The earliest time at which any of them can have happened, as far as known.
     pub(super) since_ns: u64,
 }
 
-/// How long events may gather without a mean time of `mean_ns` looking longer by more than a hundredth.
+/// Returns how long events may accumulate without increasing a mean time of `mean_ns` by more than a
+/// hundredth.
 pub(super) fn gathering_ns(mean_ns: u64) -> u64 {
     (mean_ns / GATHERING_PART).min(LONGEST_GATHERING_NS)
 }
@@ -60,18 +62,18 @@ impl Waiting {
             TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         let fd = timer.as_fd().as_raw_fd();
         poll.registry().register(&mut SourceFd(&fd), TIMER, Interest::READABLE)?;
-        // If it is refused, gathering lasts 50 µs longer, and the read lag says so.
+        // If refused, accumulation lasts 50 µs longer, which the read lag shows.
         let _ = prctl::set_timerslack(SLACK_NS);
         Ok(Self { poll, events: Events::with_capacity(EVENTS), timer, dense: false, looked_ns: 0 })
     }
 
-    /// Where connections register.
+    /// Returns the registry for connections.
     pub(super) fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
-    /// Waits until something happens, `deadline_ns` has come, or a tenth of a second is over. If events follow each other
-    /// closely, waits for `gathering_ns` before it looks for them.
+    /// Waits until something happens, `deadline_ns` has come, or a tenth of a second is over. If events
+    /// follow each other closely, sleeps for `gathering_ns` before checking for them.
     pub(super) fn wait(
         &mut self,
         clock: Clock,
@@ -101,7 +103,7 @@ impl Waiting {
         Ok(Woken { events: std::mem::replace(&mut self.events, Events::with_capacity(0)), since_ns })
     }
 
-    /// Sleeps, and says whether it did.
+    /// Sleeps if worthwhile, and returns whether it did.
     fn gather(&self, now_ns: u64, deadline_ns: Option<u64>, gathering_ns: u64) -> bool {
         let rest_ns = deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(now_ns));
         let span_ns = gathering_ns.min(rest_ns);
@@ -111,7 +113,7 @@ impl Waiting {
         span_ns > SLACK_NS
     }
 
-    /// Returns whether an event is the timer's; takes its expiration off, which is no news.
+    /// Returns whether an event is the timer's, and if so consumes its expiration.
     pub(super) fn is_timer(&self, token: Token) -> bool {
         if token == TIMER {
             let _ = self.timer.wait();
@@ -119,7 +121,7 @@ impl Waiting {
         token == TIMER
     }
 
-    /// Takes the emptied events back, so that their memory is used again.
+    /// Takes the emptied events back to reuse their memory.
     pub(super) fn take_back(&mut self, events: Events) {
         self.events = events;
     }

@@ -1,11 +1,12 @@
-//! The four protocols in bytes: what a client says, and what the server's messages mean.
+//! The four protocols as bytes: the client's messages, and the meaning of the server's.
 //!
-//! Sources: Action Cable `actioncable/lib/action_cable.rb` (`INTERNAL`: message types, disconnect reasons) and
-//! `connection/subscriptions.rb` (commands) of Rails 6.1 to 8; AnyCable's "Extended Action Cable protocol" (pongs); the server
-//! adapters of hashrocket/websocket-shootout for `json` and `phoenix`.
+//! Sources: Action Cable `actioncable/lib/action_cable.rb` (`INTERNAL`: message types, disconnect reasons)
+//! and `connection/subscriptions.rb` (commands) of Rails 6.1 to 8; AnyCable's "Extended Action Cable
+//! protocol" (pongs); the server adapters of hashrocket/websocket-shootout for `json` and `phoenix`.
 //!
-//! A delivery is not parsed. Every message carries an id that occurs nowhere else (`u` + a random run number + its sequence
-//! number), and the id is looked for where it was in the delivery before, which is nearly always right; else by a search.
+//! A delivery is not parsed. Every message carries a unique ID (`u` + a random run number + its sequence
+//! number). The ID is expected at the same offset as in the previous delivery, which is nearly always right,
+//! and otherwise searched for.
 
 use super::options::{CableOptions, Protocol};
 use crate::options::OptionsError;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 /// Digits of the sequence number in an id.
 const SEQUENCE_DIGITS: usize = 8;
-/// What stands for the id and the padding in a user's message.
+/// Placeholders for the ID and the padding in a user's message.
 const ID: &str = "{{id}}";
 const PADDING: &str = "{{padding}}";
 
@@ -23,7 +24,7 @@ const PADDING: &str = "{{padding}}";
 pub(crate) struct Wire {
     protocol: Protocol,
     identifier: String,
-    /// A broadcast up to and from its sequence number.
+    /// The parts of a broadcast before and after its sequence number.
     before: String,
     after: String,
     marker: Marker,
@@ -33,11 +34,11 @@ pub(crate) struct Wire {
 #[derive(Debug)]
 struct Marker {
     finder: memmem::Finder<'static>,
-    /// Where it was the last time.
+    /// Offset of the ID in the last delivery.
     hint: usize,
 }
 
-/// What a message that is not a broadcast means.
+/// The meaning of a message that is not a broadcast.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     /// The server is ready for subscriptions.
@@ -45,16 +46,16 @@ pub(crate) enum Control {
     Ping,
     Subscribed,
     Rejected,
-    /// The server says that it is about to disconnect, and why.
+    /// The server announces that it will disconnect, with the reason.
     Disconnect(String),
-    /// A message of the application that is none of ours.
+    /// A message of the application that is not ours.
     Foreign,
-    /// Not a message of this protocol at all.
+    /// Not a message of this protocol.
     Garbage,
 }
 
 impl Wire {
-    /// Prepares the messages of a run. `run` tells its ids from those of any other run.
+    /// Prepares the messages of a run. `run` distinguishes its IDs from those of any other run.
     pub(crate) fn new(plan: &CableOptions, run: u32) -> Result<Self, OptionsError> {
         let marker = format!("u{run:08x}-");
         let text = message(plan, &format!("{marker}{ID}"))?;
@@ -75,7 +76,7 @@ impl Wire {
         matches!(self.protocol, Protocol::ActionCable | Protocol::ActionCableExt)
     }
 
-    /// What asks for the subscription; `None` if being connected is being subscribed.
+    /// Returns the request to subscribe; `None` if connecting implies it.
     pub(crate) fn subscribe(&self) -> Option<String> {
         match self.protocol {
             Protocol::ActionCable | Protocol::ActionCableExt => {
@@ -88,12 +89,13 @@ impl Wire {
         }
     }
 
-    /// The answer to a ping, where one is expected.
+    /// Returns the reply to a ping, if one is expected.
     pub(crate) fn pong(&self) -> Option<&'static str> {
         (self.protocol == Protocol::ActionCableExt).then_some(r#"{"command":"pong"}"#)
     }
 
-    /// What a client says from time to time so as not to be disconnected: Phoenix closes after 60 s of silence.
+    /// Returns the message that keeps an idle client from being disconnected: Phoenix closes after 60 s of
+    /// silence.
     pub(crate) fn heartbeat(&self) -> Option<&'static str> {
         let text = r#"{"topic":"phoenix","event":"heartbeat","payload":{},"ref":"0"}"#;
         (self.protocol == Protocol::Phoenix).then_some(text)
@@ -106,12 +108,12 @@ impl Wire {
         let _ = write!(out, "{}{sequence:0SEQUENCE_DIGITS$x}{}", self.before, self.after);
     }
 
-    /// The sequence number of the broadcast that `text` delivers or acknowledges, if it does.
+    /// Returns the sequence number of the broadcast that `text` delivers or acknowledges, if any.
     pub(crate) fn sequence_of(&mut self, text: &[u8]) -> Option<u32> {
         self.marker.sequence_of(text)
     }
 
-    /// Returns whether a message with an id, received by its sender, is the acknowledgement.
+    /// Returns whether a message with an ID, received by its sender, is the acknowledgement.
     pub(crate) fn is_ack(&self, text: &[u8]) -> bool {
         self.ack.as_ref().is_some_and(|ack| ack.find(text).is_some())
     }
@@ -121,7 +123,7 @@ impl Wire {
         self.ack.is_some()
     }
 
-    /// What a message without an id means.
+    /// Interprets a message without an ID.
     pub(crate) fn control(&self, text: &[u8]) -> Control {
         if text.starts_with(br#"{"type":"ping""#) {
             return Control::Ping;
@@ -166,7 +168,7 @@ impl Marker {
     }
 }
 
-/// The text of a broadcast with the given id.
+/// Builds the text of a broadcast with the given ID.
 fn message(plan: &CableOptions, id: &str) -> Result<String, OptionsError> {
     let padding: String = "1234567890".chars().cycle().take(plan.payload).collect();
     let payload = json!({"id": id, "padding": padding});
@@ -174,7 +176,7 @@ fn message(plan: &CableOptions, id: &str) -> Result<String, OptionsError> {
         None => None,
         Some(data) if !data.contains(ID) => {
             return Err(OptionsError(format!(
-                "the data has no {ID}, without which deliveries cannot be told apart"
+                "the data has no {ID}, without which deliveries cannot be distinguished"
             )));
         }
         Some(data) => {

@@ -1,4 +1,4 @@
-//! The figures of an HTTP run, and why they may not be trusted.
+//! The figures of an HTTP run, and the problems that make them untrustworthy.
 
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Figures of some requests. Their times are a distribution, or in a document the summary of it.
+/// Figures of some requests. Their times are a distribution, or its summary in a document.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RequestFigures<T = Latency> {
     /// Requests that were answered or failed.
     pub requests: u64,
-    /// From sending the request (open loop: from its intended time) until the last byte of the response is there. Only
+    /// From sending the request (open loop: from its intended time) to the last byte of the response. Only
     /// responses with an expected status.
     pub response: T,
     /// Responses by status.
@@ -20,7 +20,7 @@ pub struct RequestFigures<T = Latency> {
     pub statuses: BTreeMap<u16, u64>,
     /// Bytes of the responses' bodies.
     pub body_bytes: u64,
-    /// What went wrong, by class.
+    /// Faults, by class.
     pub errors: Faults,
 }
 
@@ -29,7 +29,7 @@ pub struct RequestFigures<T = Latency> {
 pub struct RouteFigures<T = Latency> {
     /// Its name.
     pub name: String,
-    /// Over all batches.
+    /// Its figures over all batches.
     #[serde(flatten)]
     pub figures: RequestFigures<T>,
 }
@@ -37,38 +37,38 @@ pub struct RouteFigures<T = Latency> {
 /// One batch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Batch<T = Latency> {
-    /// Of all routes.
+    /// Its figures over all routes.
     #[serde(flatten)]
     pub figures: RequestFigures<T>,
     /// From its first request to its last response, in seconds.
     pub duration_s: f64,
-    /// The generator while it lasted.
+    /// The generator during the batch.
     pub generator: Generator,
 }
 
-/// The whole run; the warm-up is in none of its figures but [`HttpFigures::warm_up_errors`].
+/// The whole run. The warm-up is excluded from all figures except [`HttpFigures::warm_up_errors`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HttpFigures<T = Latency> {
-    /// In order.
+    /// The batches, in order.
     pub batches: Vec<Batch<T>>,
-    /// In the order of the plan.
+    /// The routes, in the order of the options.
     pub routes: Vec<RouteFigures<T>>,
-    /// What went wrong before anything was measured, logins included.
+    /// Faults before anything was measured, including logins.
     pub warm_up_errors: Faults,
     /// The generator over the whole run.
     pub generator: Generator,
-    /// Whether the user ended it early.
+    /// The user ended the run early.
     pub interrupted: bool,
 }
 
-/// Why the figures of a run are not to be trusted as they stand.
+/// A reason not to trust a run's figures as they stand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Problem {
-    /// Something went wrong.
+    /// Faults occurred.
     Errors(Fault),
-    /// The generator used all of its core: the share it used.
+    /// The generator used all of its core; the value is the share it used.
     Saturated(f64),
-    /// The generator was late: by so many nanoseconds at the 99th percentile.
+    /// The generator was late; the value is the 99th percentile in nanoseconds.
     Late(u64),
     /// The user ended the run early.
     Interrupted,
@@ -81,7 +81,8 @@ impl fmt::Display for Problem {
             Self::Saturated(share) => {
                 write!(
                     f,
-                    "the generator itself was the limit ({:.0} % of its core): the times include its own",
+                    "the generator was the bottleneck ({:.0} % of its core): the times include its own \
+                    delays",
                     share * 100.0
                 )
             }
@@ -95,7 +96,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Keys of a JSON object are texts; inside of a flattened struct serde leaves them so.
+/// Parses statuses from the keys of a JSON object, which are strings; serde leaves them so inside a flattened
+/// struct.
 fn statuses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
     let texts = BTreeMap::<String, u64>::deserialize(deserializer)?;
     let number =
@@ -104,7 +106,7 @@ fn statuses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, 
 }
 
 impl RequestFigures {
-    /// The figures with a summary in place of the distribution.
+    /// Returns the figures with a summary in place of the distribution.
     pub(crate) fn summarized(&self) -> RequestFigures<Times> {
         RequestFigures {
             requests: self.requests,
@@ -127,7 +129,7 @@ impl RequestFigures {
 }
 
 impl Batch {
-    /// Responses with an expected status per second.
+    /// Returns responses with an expected status per second.
     pub fn per_second(&self) -> f64 {
         if self.duration_s > 0.0 { self.figures.response.count() as f64 / self.duration_s } else { 0.0 }
     }
@@ -143,7 +145,7 @@ impl Batch {
 }
 
 impl HttpFigures {
-    /// The figures with summaries in place of distributions.
+    /// Returns the figures with summaries in place of distributions.
     pub(crate) fn summarized(&self) -> HttpFigures<Times> {
         let batch = |batch: &Batch| Batch {
             figures: batch.figures.summarized(),
@@ -163,14 +165,14 @@ impl HttpFigures {
         }
     }
 
-    /// All batches together.
+    /// Returns the sum of all batches.
     pub fn total(&self) -> RequestFigures {
         let mut total = RequestFigures::default();
         self.batches.iter().for_each(|batch| total.merge(&batch.figures));
         total
     }
 
-    /// Why the run is not clean; empty if it is.
+    /// Returns the reasons why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
         let mut errors = self.total().errors;
         errors.merge(&self.warm_up_errors);

@@ -1,11 +1,11 @@
-//! Forms: the token in a page, and bodies as a browser sends them.
+//! Forms: the token in a page, and request bodies as a browser sends them.
 
 use super::routes::Upload;
 use rand::Rng as _;
 use rand::rngs::SmallRng;
 use std::collections::BTreeMap;
 
-/// The value of the hidden field of this name, or of the `<meta>` tag that Rails puts a token into.
+/// Returns the value of the hidden field with this name, or of the `<meta>` tag where Rails puts the token.
 pub(super) fn token(html: &str, field: &str) -> Option<String> {
     let tags = html.split('<').skip(1).filter_map(|rest| rest.split_once('>').map(|(tag, _)| tag));
     let mut found = None;
@@ -37,13 +37,13 @@ fn unescape(text: &str) -> String {
         .replace("&amp;", "&")
 }
 
-/// A form's content type and body.
+/// Encodes a form and returns its content type and body.
 pub(super) fn encode(fields: &BTreeMap<String, String>) -> (String, Vec<u8>) {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     ("application/x-www-form-urlencoded".to_owned(), body.into_bytes())
 }
 
-/// A form with a file: content type and body.
+/// Encodes a form with a file and returns its content type and body.
 pub(super) fn multipart(
     fields: &BTreeMap<String, String>,
     upload: &Upload,

@@ -1,7 +1,7 @@
-//! The HTTP driver: users who ask for a weighted mix of pages, in a closed or an open loop.
+//! The HTTP driver: users who request a weighted mix of pages, in a closed or an open loop.
 //!
-//! Which request is the nth is decided by the seed alone ([`row`]); who sends it when, by the pace. A [`user`] has a
-//! connection, cookies and perhaps a login. Everything runs in the calling thread.
+//! The seed alone decides which request is the nth ([`row`]); the pace decides who sends it and when. A
+//! [`user`] has a connection, cookies and perhaps a login. Everything runs in the calling thread.
 
 mod figures;
 mod form;
@@ -39,13 +39,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinSet, LocalSet};
 use user::{Failure, User};
 
-/// How often the follower is told how far the run is, and asked whether it is to end.
+/// Interval between progress reports, each of which also checks for interruption.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// Why a run could not take place. What happens to single requests is no error of the run but counted in its [`HttpFigures`].
+/// The reason why a run could not take place. Failures of single requests are not errors of the run; they are
+/// counted in its [`HttpFigures`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plan or its routes make no sense.
+    /// The options or the routes are invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The server cannot be reached.
@@ -54,18 +55,18 @@ pub enum Error {
     /// TLS cannot be set up.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// Too many users for this process.
+    /// This process cannot open enough files for the users.
     #[error(transparent)]
     Files(#[from] FileLimit),
     /// No user could log in.
     #[error("no user could log in: {0}")]
     Login(String),
-    /// The system refused something that it does not refuse otherwise.
+    /// An unexpected failure of a system call.
     #[error("the operating system refused to wait for events: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Carries out a plan in the calling thread; `on_batch` gets each batch as it ends.
+/// Runs the requests in the calling thread; `on_batch` receives each batch as it ends.
 ///
 /// # Errors
 /// See [`Error`].
@@ -83,7 +84,7 @@ pub fn run(
     LocalSet::new().block_on(&runtime, drive(plan, progress, on_batch))
 }
 
-/// The servers that the routes are on, each once.
+/// Returns the servers of the routes, each once.
 fn origins(routes: &Routes) -> Result<Vec<String>, OptionsError> {
     let all = routes.routes.iter().map(|route| Ok(routes.url(&route.path)?.origin().ascii_serialization()));
     let mut all = all.collect::<Result<Vec<_>, OptionsError>>()?;
@@ -134,13 +135,13 @@ async fn drive(
     Ok(HttpFigures { batches, routes, warm_up_errors, generator, interrupted: progress.interrupted() })
 }
 
-/// What the tasks of a run share.
+/// The state shared by the tasks of a run.
 struct Shared {
     row: Row,
-    /// Number of the next request of the row.
+    /// Number of the next request in the sequence.
     next: Cell<u64>,
     users: RefCell<Vec<User>>,
-    /// One permit for each user who is free.
+    /// One permit per free user.
     free: Semaphore,
     clock: Clock,
     stop: Cell<bool>,
@@ -164,7 +165,8 @@ impl Shared {
         }
     }
 
-    /// Makes all users; logs them in where there is a login, all at once. Returns what went wrong with some.
+    /// Creates all users and, if there is a login, logs them in concurrently. Returns the faults of those
+    /// that failed.
     async fn log_in_all(self: &Rc<Self>, plan: &HttpOptions) -> Result<Faults, Error> {
         let tls = tls::client_config(&plan.trust)?;
         let mut logins = JoinSet::new();
@@ -194,7 +196,7 @@ impl Shared {
         Ok(faults)
     }
 
-    /// The figures since the last call: all, and by route.
+    /// Returns the figures since the last call, in total and by route.
     fn take(&self) -> (RequestFigures, Vec<RequestFigures>) {
         let empty = vec![RequestFigures::default(); self.expect.len()];
         let by_route = self.figures.replace(empty);
@@ -259,7 +261,7 @@ impl Shared {
         Live { done, total, latency: Some(("response", all.response.summary())), errors: all.errors.total() }
     }
 
-    /// The next request's number, unless there are to be no more.
+    /// Returns the next request's number, unless the part is over.
     fn take_number(&self, end: u64) -> Option<u64> {
         let number = self.next.get();
         (!self.stop.get() && number < end).then(|| {
@@ -268,7 +270,7 @@ impl Shared {
         })
     }
 
-    /// One user of a closed loop.
+    /// Runs one user of a closed loop.
     async fn closed_user(self: Rc<Self>, end: End) -> Result<(), Error> {
         let Some(mut user) = self.users.borrow_mut().pop() else { return Ok(()) };
         let mut free_ns = self.clock.now_ns();
@@ -284,7 +286,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends requests at their intended times, whatever becomes of them, and waits for all of them in the end.
+    /// Sends requests at their intended times, whatever their outcome, and finally waits for all of them.
     async fn open_loop(self: Rc<Self>, end: End, mut times: UnboundedReceiver<u64>) -> Result<(), Error> {
         let mut requests = JoinSet::new();
         while let Some(intended_ns) = times.recv().await
@@ -309,7 +311,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends one request and books what comes of it. Time counts from `origin_ns`.
+    /// Sends one request and records the result. Time counts from `origin_ns`.
     async fn send(&self, user: &mut User, number: u64, origin_ns: u64) -> Result<(), Error> {
         let request = self.row.request(number, user.csrf.as_deref())?;
         let outcome = user.fetch(&request).await;
@@ -334,7 +336,7 @@ impl Shared {
     }
 }
 
-/// Where a part of a run ends: before this request, at this time.
+/// The end of a part of a run: before this request, or at this time.
 #[derive(Debug, Clone, Copy)]
 struct End {
     number: u64,

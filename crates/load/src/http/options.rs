@@ -8,69 +8,70 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// When requests are sent.
+/// The times at which requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// Closed loop: so many users, each of whom sends the next request when the response to the last one is there.
+    /// Closed loop: a fixed number of users, each of whom sends the next request once the last one is
+    /// answered.
     Closed {
-        /// How many.
+        /// Number of users.
         users: u32,
     },
-    /// Open loop: at intended times, each from a user who is free. When none is, the request waits, and the time that it
-    /// waits counts.
+    /// Open loop: at intended times, each from a free user. If none is free, the request waits, and its
+    /// waiting time counts.
     Open {
-        /// When requests are sent.
+        /// The intended times.
         open: OpenLoop,
-        /// Users there are at most, each with a connection.
+        /// Maximum number of users, each with a connection.
         users: u32,
     },
 }
 
-/// How long a part of a run is.
+/// The length of a part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// So many requests.
+    /// A number of requests.
     Requests(u64),
-    /// So long.
+    /// A duration.
     Time(Duration),
 }
 
 impl Extent {
-    /// Returns whether it is of no length.
+    /// Returns whether the length is zero.
     pub fn is_nothing(self) -> bool {
         matches!(self, Self::Requests(0) | Self::Time(Duration::ZERO))
     }
 }
 
-/// An HTTP run: a warm-up that is not measured, then batches of requests.
+/// An HTTP run: an unmeasured warm-up, then batches of requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpOptions {
-    /// What to ask for.
+    /// The requests to send.
     pub routes: Routes,
-    /// When.
+    /// The times at which to send them.
     pub pace: Pace,
-    /// What is sent before anything is measured.
+    /// Length of the warm-up.
     pub warm_up: Extent,
-    /// One batch.
+    /// Length of a batch.
     pub batch: Extent,
-    /// How many batches.
+    /// Number of batches.
     pub batches: u32,
-    /// How long a response may take.
+    /// Time limit of a response.
     pub timeout: Duration,
-    /// Requests that a user sends on one connection before they open another; `None` keeps it while the server does.
+    /// Requests per connection before a user opens another; `None` keeps it as long as the server does.
     pub per_connection: Option<NonZeroU32>,
-    /// Headers of every request.
+    /// Headers added to every request.
     pub headers: Vec<(String, String)>,
-    /// Which certificates are believed.
+    /// The certificates to trust.
     pub trust: Trust,
     /// Local address to connect from.
     pub source: Option<IpAddr>,
-    /// Decides the row of requests and their variables, and the arrivals.
+    /// Seed for the sequence of requests, their variables, and the arrivals.
     pub seed: u64,
 }
 
 impl HttpOptions {
-    /// Ten users, 100 requests of warm-up, one batch of 10 s.
+    /// Creates options with ten users, a warm-up of 100 requests, and one batch of 10 s.
     pub fn new(routes: Routes) -> Self {
         Self {
             routes,
@@ -100,7 +101,7 @@ impl HttpOptions {
         self.routes.check()
     }
 
-    /// Users that may have a connection at once.
+    /// Returns the maximum number of connected users.
     pub(crate) fn users(&self) -> u32 {
         match self.pace {
             Pace::Closed { users } | Pace::Open { users, .. } => users,

@@ -1,7 +1,8 @@
-//! The intended times of an open loop, told when they come.
+//! Delivers the intended times of an open loop as they come.
 //!
-//! A thread of its own sleeps: tokio's timer has a resolution of one millisecond, which is all the lateness that an open loop
-//! may have, and the kernel wakes a thread within some 50 µs (prctl(2), PR_SET_TIMERSLACK).
+//! It sleeps in a separate thread: tokio's timer has a resolution of one millisecond, which is all the
+//! lateness that an open loop may have, while the kernel wakes a thread within some 50 µs (prctl(2),
+//! PR_SET_TIMERSLACK).
 
 use crate::clock::Clock;
 use crate::schedule::Schedule;
@@ -9,10 +10,10 @@ use rand::rngs::SmallRng;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// The longest sleep before another look at whether anybody still listens.
+/// Maximum sleep between two checks for a listener.
 const NAP_NS: u64 = 100_000_000;
 
-/// Starts to tell the times of a schedule, until `end_ns` or until the receiver is dropped.
+/// Starts to deliver the times of a schedule, until `end_ns` or until the receiver is dropped.
 pub(super) fn start(
     clock: Clock,
     schedule: Schedule,

@@ -1,7 +1,7 @@
 //! Routes with weights, read from a TOML file or made from URLs.
 //!
-//! The format is documented in `docs/guide/bench.md`. Texts may hold `{{name}}`, replaced for each request by a value of the
-//! variable of that name.
+//! `docs/guide/bench.md` documents the format. Texts may contain `{{name}}`, which is replaced in each
+//! request by a value of the variable with that name.
 
 use crate::options::OptionsError;
 use serde::Deserialize;
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Routes {
-    /// What the routes' paths are relative to; with it they may be paths.
+    /// Base URL of the routes; with it they may be plain paths.
     pub base: Option<String>,
-    /// Headers of every request.
+    /// Headers added to every request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What `{{name}}` stands for.
+    /// The values of each `{{name}}`.
     #[serde(default)]
     pub variables: BTreeMap<String, Values>,
-    /// What every user does before the first request.
+    /// The login of every user before the first request.
     pub login: Option<Login>,
     /// The requests.
     #[serde(rename = "route")]
@@ -30,29 +30,29 @@ pub struct Routes {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Values {
-    /// One of these.
+    /// One value of a list.
     List(Vec<String>),
-    /// A whole number of this range, both ends included.
+    /// An integer in this range, both ends included.
     Range {
-        /// The least.
+        /// Minimum.
         from: i64,
-        /// The greatest.
+        /// Maximum.
         to: i64,
     },
 }
 
-/// A form that is filled in and sent once by every user, whose cookies are then kept.
+/// A form that every user fills in and sends once, keeping the cookies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
-    /// The page with the form: fetched first, for its cookies and its CSRF token.
+    /// The page with the form, fetched first for its cookies and its CSRF token.
     pub page: String,
-    /// Where the form is sent; by default to the page itself.
+    /// The target of the form; by default the page itself.
     pub action: Option<String>,
     /// Its fields. `{{user}}` is the number of the user, from 1.
     pub fields: BTreeMap<String, String>,
-    /// The hidden field whose value is taken from the page; `authenticity_token` by default. `{{csrf}}` in the routes stands
-    /// for the token of the page [`Login::then`].
+    /// The hidden field whose value is taken from the page; `authenticity_token` by default. `{{csrf}}` in
+    /// the routes stands for the token of the page [`Login::then`].
     #[serde(default = "authenticity_token")]
     pub token: String,
     /// A page to fetch after the login, whose CSRF token the routes use.
@@ -69,7 +69,7 @@ fn authenticity_token() -> String {
 pub struct Route {
     /// Its name in the results; by default the method and the path.
     pub name: Option<String>,
-    /// How often, in proportion to the other routes' weights.
+    /// Relative frequency.
     #[serde(default = "one")]
     pub weight: f64,
     /// `GET` by default.
@@ -77,10 +77,10 @@ pub struct Route {
     pub method: String,
     /// A URL, or a path below `base`.
     pub path: String,
-    /// More headers.
+    /// Additional headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What is sent.
+    /// The body.
     #[serde(flatten)]
     pub body: Body,
     /// The statuses that count as success; by default all below 400.
@@ -91,13 +91,13 @@ pub struct Route {
 /// The body of a request.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Body {
-    /// As it stands.
+    /// Literal text.
     #[serde(default)]
     pub body: Option<String>,
     /// The fields of a form.
     #[serde(default)]
     pub form: BTreeMap<String, String>,
-    /// A file sent with the form.
+    /// A file to send with the form.
     #[serde(default)]
     pub upload: Option<Upload>,
 }
@@ -123,10 +123,10 @@ fn get() -> String {
 }
 
 impl Routes {
-    /// Reads a route file's text; `base` replaces the file's own.
+    /// Parses a route file; `base` replaces the file's own.
     ///
     /// # Errors
-    /// When it is not TOML, has a key that is none, or makes no sense.
+    /// The text is not TOML, has an unknown key, or is inconsistent.
     pub fn parse(text: &str, base: Option<&str>) -> Result<Self, OptionsError> {
         let mut routes: Self = toml::from_str(text).map_err(|error| OptionsError(error.to_string()))?;
         routes.base = base.map(str::to_owned).or(routes.base);
@@ -134,10 +134,10 @@ impl Routes {
         Ok(routes)
     }
 
-    /// `GET`s of these URLs, all of the same weight; `3*URL` gives one more weight.
+    /// Creates `GET` routes for these URLs, all with the same weight; `3*URL` gives one a weight of 3.
     ///
     /// # Errors
-    /// When one is no URL.
+    /// A URL is invalid.
     pub fn of_urls(urls: &[String]) -> Result<Self, OptionsError> {
         let routes = urls.iter().map(|text| {
             let weighted =
@@ -155,7 +155,7 @@ impl Routes {
             if url::Url::parse(url).is_ok() {
                 Ok(route)
             } else {
-                Err(OptionsError(format!("'{url}' is no URL")))
+                Err(OptionsError(format!("'{url}' is not a URL")))
             }
         });
         let routes = Self { routes: routes.collect::<Result<_, _>>()?, ..Self::default() };
@@ -163,7 +163,7 @@ impl Routes {
         Ok(routes)
     }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     pub(crate) fn url(&self, path: &str) -> Result<url::Url, OptionsError> {
         let joined = match &self.base {
             Some(base) => url::Url::parse(base).and_then(|base| base.join(path)),
@@ -171,12 +171,12 @@ impl Routes {
         };
         let url = joined.map_err(|error| {
             let hint = if self.base.is_none() { " (a path alone needs a base)" } else { "" };
-            OptionsError(format!("'{path}' gives no URL: {error}{hint}"))
+            OptionsError(format!("'{path}' does not give a valid URL: {error}{hint}"))
         })?;
         if matches!(url.scheme(), "http" | "https") && url.has_host() {
             Ok(url)
         } else {
-            Err(OptionsError(format!("{url} is no http or https URL")))
+            Err(OptionsError(format!("{url} is not an http or https URL")))
         }
     }
 
@@ -226,12 +226,12 @@ impl Routes {
 }
 
 impl Route {
-    /// Its name in the results.
+    /// Returns its name in the results.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| format!("{} {}", self.method, self.path))
     }
 
-    /// All texts of it that may hold variables.
+    /// Iterates over all its texts that may contain variables.
     fn texts(&self) -> impl Iterator<Item = &str> {
         [&self.path]
             .into_iter()

@@ -1,5 +1,5 @@
-//! The row of requests: which one is the nth, decided by the seed alone and not by who is free when. Two runs with the same
-//! seed ask for the same, in the same order.
+//! The sequence of requests. The seed alone decides which one is the nth, no matter who is free when. Two
+//! runs with the same seed send the same requests in the same order.
 
 use super::form;
 use super::options::HttpOptions;
@@ -11,10 +11,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;
 use url::Url;
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
-    /// Which route it is of.
+    /// Index of its route.
     pub(super) route: usize,
     pub(super) method: hyper::Method,
     pub(super) url: Url,
@@ -22,12 +22,12 @@ pub(super) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-/// The row.
+/// The sequence of requests.
 #[derive(Debug)]
 pub(super) struct Row {
     routes: Routes,
     headers: Vec<(String, String)>,
-    /// Sums of weights up to and with each route.
+    /// Cumulative weights of the routes.
     sums: Vec<f64>,
     seed: u64,
 }
@@ -46,9 +46,9 @@ impl Row {
         }
     }
 
-    /// The request with this number; `csrf` is the user's token.
+    /// Returns the request with this number; `csrf` is the user's token.
     pub(super) fn request(&self, number: u64, csrf: Option<&str>) -> Result<Request, OptionsError> {
-        // A generator of its own for each number: the order in which users take numbers changes nothing.
+        // Each number has its own generator, so the order in which users take numbers changes nothing.
         let mut random = SmallRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let total = self.sums.last().copied().unwrap_or(1.0);
         let drawn = random.random::<f64>() * total;
@@ -81,7 +81,7 @@ impl Row {
         };
         let (kind, body) = encoded;
         headers.extend(kind.map(|kind| ("Content-Type".to_owned(), kind)));
-        // Checked when the plan was.
+        // Validated with the options.
         let method = hyper::Method::from_bytes(route.method.as_bytes()).unwrap_or(hyper::Method::GET);
         Ok(Request { route: index, method, url, headers, body })
     }

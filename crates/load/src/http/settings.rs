@@ -1,4 +1,5 @@
-//! The settings of an HTTP run as documents and recordings show them. Headers and logins are left out: they may be secrets.
+//! The settings of an HTTP run as shown in documents and recordings. Headers and logins are left out, because
+//! they may be secret.
 
 use super::options::{Extent, HttpOptions, Pace};
 use crate::document::OpenLoopSettings;
@@ -7,21 +8,21 @@ use serde::{Deserialize, Serialize};
 /// The settings of an HTTP run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What is asked for.
+    /// The requests.
     pub routes: Vec<RouteSettings>,
-    /// When.
+    /// The times of the requests.
     pub pace: PaceSettings,
-    /// What is sent before anything is measured.
+    /// Length of the warm-up.
     pub warm_up: ExtentSettings,
-    /// One batch.
+    /// Length of a batch.
     pub batch: ExtentSettings,
-    /// How many batches.
+    /// Number of batches.
     pub batches: u32,
-    /// Requests on one connection.
+    /// Requests per connection.
     pub per_connection: Option<u32>,
-    /// How long a response may take.
+    /// Time limit of a response.
     pub timeout_s: f64,
-    /// Decides the row of requests.
+    /// Seed for the sequence of requests.
     pub seed: u64,
 }
 
@@ -34,41 +35,41 @@ pub struct RouteSettings {
     pub method: String,
     /// Its URL or path.
     pub path: String,
-    /// How often, in proportion to the others.
+    /// Relative frequency.
     pub weight: f64,
 }
 
-/// When requests are sent.
+/// The times of the requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "loop", rename_all = "lowercase")]
 pub enum PaceSettings {
     /// See [`Pace::Closed`].
     Closed {
-        /// How many users.
+        /// Number of users.
         users: u32,
     },
     /// See [`Pace::Open`].
     Open {
-        /// When requests are sent.
+        /// The intended times.
         #[serde(flatten)]
         open: OpenLoopSettings,
-        /// Users there are at most.
+        /// Maximum number of users.
         users: u32,
     },
 }
 
-/// How long a part of a run is.
+/// The length of a part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ExtentSettings {
-    /// So many requests.
+    /// A number of requests.
     Requests {
-        /// How many.
+        /// Number of requests.
         requests: u64,
     },
-    /// So long.
+    /// A duration.
     Time {
-        /// In seconds.
+        /// Seconds.
         time_s: f64,
     },
 }
@@ -83,7 +84,7 @@ impl From<Extent> for ExtentSettings {
 }
 
 impl HttpOptions {
-    /// What may be shown of the options.
+    /// Returns the options that may be shown.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let routes = self.routes.routes.iter().map(|route| RouteSettings {

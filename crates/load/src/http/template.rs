@@ -1,11 +1,11 @@
-//! Texts with `{{name}}` in them.
+//! Texts with `{{name}}` placeholders.
 
-/// The names in a text.
+/// Iterates over the names in a text.
 pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}").map(|(name, _)| name.trim()))
 }
 
-/// The text with each name replaced; a name without a value stays as it is.
+/// Replaces each name in the text; names without a value stay unchanged.
 pub(super) fn fill(text: &str, value: &mut impl FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

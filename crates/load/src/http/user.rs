@@ -1,4 +1,4 @@
-//! One user: a connection that is kept, cookies, and a login.
+//! One user: a persistent connection, cookies, and a login.
 
 use super::form;
 use super::options::HttpOptions;
@@ -18,17 +18,17 @@ use std::io;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// The longest page that a login looks for a token in.
+/// Size limit of a page in which a login looks for a token.
 const LONGEST_PAGE: usize = 4 << 20;
 
-/// A user. Their connection is opened with the first request and kept while the server keeps it, or for as many requests as the plan
-/// says.
+/// A user. The connection is opened with the first request and kept as long as the server keeps it, or for
+/// the configured number of requests.
 pub(super) struct User {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     cookies: CookieJar,
     timeout: Duration,
     per_connection: Option<NonZeroU32>,
-    /// Requests sent so far, those of the login too.
+    /// Requests sent so far, including those of the login.
     sent: u32,
     pub(super) csrf: Option<String>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Response {
     page: Vec<u8>,
 }
 
-/// Why there is no response: a class, and the reason in words.
+/// The reason for a missing response: a class and a description.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) class: &'static str,
@@ -70,7 +70,7 @@ impl User {
         }
     }
 
-    /// Sends a request and reads the whole response; what is in it is dropped.
+    /// Sends a request and reads the whole response, discarding its contents.
     pub(super) async fn fetch(&mut self, request: &Request) -> Result<Response, Failure> {
         self.exchange(request, 0).await
     }
@@ -123,7 +123,7 @@ impl User {
         Ok(Response { status, bytes, page })
     }
 
-    /// Keeps the cookies that the server sets, and forgets those that it deletes.
+    /// Stores the cookies that the server sets, and deletes those that it expires.
     fn remember(&mut self, headers: &HeaderMap) {
         let texts = headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
         for cookie in texts.filter_map(|text| Cookie::parse(text.to_owned()).ok()) {
@@ -187,7 +187,7 @@ fn get(routes: &Routes, path: &str) -> Result<Request, Failure> {
     Ok(Request { route: 0, method: hyper::Method::GET, url, headers, body: Vec::new() })
 }
 
-/// The class of an error is that of the deepest cause that has one.
+/// Classifies an error by its deepest cause with a class.
 fn failure(error: &(dyn std::error::Error + 'static), connecting: bool) -> Failure {
     let (mut class, mut words) =
         (if connecting { "connect_failed" } else { "broken_response" }, error.to_string());
@@ -214,7 +214,8 @@ fn failure(error: &(dyn std::error::Error + 'static), connecting: bool) -> Failu
     Failure { class, words }
 }
 
-/// Returns whether an I/O error is one of TLS: it comes wrapped in another one, which its `source()` does not show.
+/// Returns whether an I/O error comes from TLS. It is wrapped in another error whose `source()` does not show
+/// it.
 fn wraps_tls(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| {
         inner.is::<rustls::Error>() || inner.downcast_ref::<io::Error>().is_some_and(wraps_tls)

@@ -1,4 +1,4 @@
-//! The figures of a run of jobs, and why they may not be trusted.
+//! The figures of a run of jobs, and the problems that make them untrustworthy.
 
 use crate::fault::{Fault, Faults};
 use crate::generator::Generator;
@@ -6,57 +6,57 @@ use crate::latency::{Latency, Times};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A generator that pushes later than this at the 99th percentile taints the run.
+/// Lateness at the 99th percentile above which pushes taint the run.
 const LATE_NS: u64 = 10_000_000;
 
-/// The figures of a run. Its times are distributions, or in a document the summaries of them.
+/// The figures of a run. Its times are distributions, or their summaries in a document.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct JobsFigures<T = Latency> {
-    /// Jobs that were pushed.
+    /// Jobs pushed.
     pub pushed: u64,
-    /// Jobs that a worker took.
+    /// Jobs taken by a worker.
     pub taken: u64,
-    /// Jobs that ended, failed ones included.
+    /// Jobs finished, including failed ones.
     pub ended: u64,
-    /// Jobs that failed.
+    /// Jobs failed.
     pub failed: u64,
-    /// Jobs that nobody had taken when the run was given up or ended early; they were withdrawn.
+    /// Jobs that nobody had taken when the run was abandoned or ended early; they were withdrawn.
     pub withdrawn: u64,
     /// From pushing a job (open loop: from its intended time) until a worker takes it.
     pub queue: T,
     /// From taking a job until its thread is free again. The mean is exact, the spread a lower bound.
     pub run: T,
-    /// Time between two looks at the queue: no time is known better than this.
+    /// Time between two checks of the queue, which limits the precision of all times.
     pub resolution: T,
-    /// From the first job taken to the last one ended, in seconds.
+    /// From the first job taken to the last one finished, in seconds.
     pub duration_s: f64,
     /// Sidekiq processes at the start.
     pub processes: u64,
-    /// Their threads.
+    /// Number of their threads.
     pub threads: u64,
-    /// What went wrong, by class: the Ruby exceptions of failed jobs, and the run's own.
+    /// Faults, by class: the Ruby exceptions of failed jobs, and the run's own.
     pub errors: Faults,
-    /// The generator's self-report.
+    /// The generator's measurements of itself.
     pub generator: Generator,
-    /// Whether the user ended it early.
+    /// The user ended the run early.
     pub interrupted: bool,
 }
 
-/// Why the figures of a run are not to be trusted as they stand.
+/// A reason not to trust a run's figures as they stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// Something went wrong.
+    /// Faults occurred.
     Errors(Fault),
-    /// Jobs were never taken.
+    /// Some jobs were never taken.
     Untaken {
-        /// How many.
+        /// Number of those jobs.
         jobs: u64,
-        /// Of how many.
+        /// Number of jobs pushed.
         pushed: u64,
     },
-    /// Jobs were taken but never seen to end.
+    /// Some jobs were taken but never seen to finish.
     Unended(u64),
-    /// The generator pushed late: by so many nanoseconds at the 99th percentile.
+    /// The generator pushed late; the value is the 99th percentile in nanoseconds.
     Late(u64),
     /// The user ended the run early.
     Interrupted,
@@ -67,9 +67,9 @@ impl fmt::Display for Problem {
         match self {
             Self::Errors(fault) => fault.fmt(f),
             Self::Untaken { jobs, pushed } => {
-                write!(f, "{jobs} of {pushed} jobs were taken by nobody and withdrawn")
+                write!(f, "{jobs} of {pushed} jobs were not taken by any worker, and were withdrawn")
             }
-            Self::Unended(jobs) => write!(f, "{jobs} jobs were taken and not seen to end"),
+            Self::Unended(jobs) => write!(f, "{jobs} jobs were taken but never seen to finish"),
             Self::Late(ns) => {
                 write!(f, "the generator pushed late ({:.1} ms at the 99th percentile)", *ns as f64 / 1e6)
             }
@@ -79,7 +79,7 @@ impl fmt::Display for Problem {
 }
 
 impl JobsFigures {
-    /// The figures with summaries in place of distributions.
+    /// Returns the figures with summaries in place of distributions.
     pub(crate) fn summarized(&self) -> JobsFigures<Times> {
         JobsFigures {
             pushed: self.pushed,
@@ -99,12 +99,12 @@ impl JobsFigures {
         }
     }
 
-    /// Jobs ended per second.
+    /// Returns jobs finished per second.
     pub fn per_second(&self) -> f64 {
         if self.duration_s > 0.0 { self.ended as f64 / self.duration_s } else { 0.0 }
     }
 
-    /// Why the run is not clean; empty if it is.
+    /// Returns the reasons why the run is not clean; empty if it is.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.errors.iter().map(Problem::Errors).collect();
         if self.taken < self.pushed {

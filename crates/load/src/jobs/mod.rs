@@ -1,5 +1,5 @@
-//! The jobs driver: pushes real Sidekiq jobs into Redis ([`sidekiq`]) and learns from outside how long they waited and ran
-//! ([`watch`]). The application needs nothing but the job's class.
+//! The jobs driver: pushes real Sidekiq jobs into Redis ([`sidekiq`]) and determines from outside how long
+//! they waited and ran ([`watch`]). The application needs nothing but the job's class.
 
 mod figures;
 mod options;
@@ -24,35 +24,38 @@ use sidekiq::{BULK, Sidekiq, Workers};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// How long a Sidekiq that has just started may take to say that it is there.
+/// Maximum time for a freshly started Sidekiq to register.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
-/// How often failed jobs are looked for, and the follower told.
+/// Interval between checks for failed jobs, each with a progress report.
 const TELL_NS: u64 = 250_000_000;
-/// Looks that the number of idle threads is taken from: more than the two seconds after which a `BRPOP` is renewed.
+/// Number of checks from which the number of idle threads is derived: they span more than the two seconds
+/// after which a `BRPOP` is renewed.
 const IDLE_LOOKS: u32 = 30;
 
-/// Why a run could not take place. What happens to single jobs is no error of the run but counted in its [`JobsFigures`].
+/// The reason why a run could not take place. Failures of single jobs are not errors of the run; they are
+/// counted in its [`JobsFigures`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plan makes no sense.
+    /// The options are invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The URL cannot be used.
+    /// The URL is invalid.
     #[error(
-        "{url} is no Redis URL: {cause}. Write redis://HOST:PORT/DATABASE or redis+unix:///PATH?db=DATABASE"
+        "{url} is not a Redis URL: {cause}. Write redis://HOST:PORT/DATABASE or \
+        redis+unix:///PATH?db=DATABASE"
     )]
     Url {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// The problem with it.
         cause: String,
     },
-    /// Nobody there, or nobody who lets us in.
+    /// Nothing listens there, or access was denied.
     #[error("cannot connect to the Redis at {url}: {cause}. Check that it runs, and the password in the URL")]
     Connect {
-        /// As given, without the password.
+        /// The URL as given, without the password.
         url: String,
-        /// Redis's or the system's words.
+        /// The message of Redis or the system.
         cause: redis::RedisError,
     },
     /// Redis refused a command.
@@ -63,34 +66,36 @@ pub enum Error {
         "no Sidekiq process is registered in the Redis at {0}. Start it, or check the database's number in the URL"
     )]
     NoSidekiq(String),
-    /// Nobody serves the queue.
+    /// No process serves the queue.
     #[error(
         "no Sidekiq process serves the queue '{queue}'; they serve {served}. Give --queue, or start one with -q {queue}"
     )]
     NoQueue {
         /// The queue.
         queue: String,
-        /// Those that are served.
+        /// The queues that are served.
         served: String,
     },
-    /// There are other jobs.
+    /// The queue holds other jobs.
     #[error(
-        "the queue '{queue}' holds {waiting} jobs already, so ours could not be told apart. Wait until it is empty, or take another queue"
+        "the queue '{queue}' already contains {waiting} jobs, so ours could not be distinguished. Wait \
+        until it is empty, or use another queue"
     )]
     NotEmpty {
         /// The queue.
         queue: String,
-        /// How many.
+        /// Number of those jobs.
         waiting: u64,
     },
     /// All threads are busy.
     #[error(
-        "no thread of Sidekiq waits for a job: {0} threads are registered, and all are busy. Wait until they are idle"
+        "no Sidekiq thread is waiting for a job: {0} threads are registered, and all are busy. Wait until \
+        they are idle"
     )]
     Busy(u64),
 }
 
-/// Carries out a plan in the calling thread.
+/// Runs the jobs in the calling thread.
 ///
 /// # Errors
 /// See [`Error`].
@@ -137,7 +142,8 @@ pub fn run(plan: &JobsOptions, progress: &mut impl Progress) -> Result<JobsFigur
     })
 }
 
-/// The workers. Sidekiq registers itself with its first heartbeat, a while after it has begun to work.
+/// Returns the registered workers. Sidekiq registers with its first heartbeat, some time after it has started
+/// to work.
 fn registered(sidekiq: &mut Sidekiq) -> Result<Workers, Error> {
     let deadline = Instant::now() + REGISTERED_WITHIN;
     loop {
@@ -159,7 +165,7 @@ fn check_workers(plan: &JobsOptions, workers: &Workers) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many clients block in this Redis when there is nothing to do.
+/// Returns the number of clients that block in this Redis when there is nothing to do.
 fn idle_threads(plan: &JobsOptions, sidekiq: &mut Sidekiq, workers: &Workers) -> Result<u64, Error> {
     let mut idle = 0;
     for _ in 0..IDLE_LOOKS {
@@ -173,7 +179,7 @@ fn idle_threads(plan: &JobsOptions, sidekiq: &mut Sidekiq, workers: &Workers) ->
     if idle == 0 { Err(Error::Busy(workers.threads)) } else { Ok(idle) }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Runner<'a, P> {
     plan: &'a JobsOptions,
     sidekiq: Sidekiq,
@@ -186,7 +192,7 @@ struct Runner<'a, P> {
 }
 
 impl<P: Progress> Runner<'_, P> {
-    /// Pushes and watches until all is done, nothing happens any more, or the user has enough.
+    /// Pushes and watches until everything is done, nothing happens any more, or the user interrupts.
     fn drive(&mut self) -> Result<(), Error> {
         let timeout_ns = self.plan.timeout.as_nanos() as u64;
         let mut random = SmallRng::seed_from_u64(self.plan.seed);
@@ -216,7 +222,7 @@ impl<P: Progress> Runner<'_, P> {
         }
     }
 
-    /// Pushes the next bulk, and says that the one after is due at once.
+    /// Pushes the next bulk and returns when the following one is due, which is at once.
     fn push_bulk(&mut self) -> Result<u64, Error> {
         let first = self.watch.pushed as u32;
         let count = (self.plan.jobs - first).min(BULK as u32);
@@ -226,7 +232,7 @@ impl<P: Progress> Runner<'_, P> {
         Ok(now_ns)
     }
 
-    /// Pushes what is due, and says when the next job is.
+    /// Pushes the jobs that are due and returns when the next one is.
     fn push_due(&mut self, schedule: &mut Schedule, random: &mut SmallRng) -> Result<u64, Error> {
         while schedule.next_ns() <= self.clock.now_ns() && self.watch.pushed < u64::from(self.plan.jobs) {
             let intended_ns = schedule.next_ns();

@@ -5,7 +5,7 @@ use crate::schedule::OpenLoop;
 use serde_json::Value;
 use std::time::Duration;
 
-/// When jobs are pushed.
+/// The times at which jobs are pushed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// All at once; then the queue is watched until it is empty.
@@ -25,20 +25,20 @@ pub struct JobsOptions {
     pub arguments: Value,
     /// The queue.
     pub queue: String,
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u32,
-    /// When they are pushed.
+    /// The times at which they are pushed.
     pub pace: Pace,
-    /// How long nothing may happen before the run is given up.
+    /// Time without any event after which the run is abandoned.
     pub timeout: Duration,
-    /// How often the queue is looked at: the resolution of all times.
+    /// Interval between checks of the queue: the resolution of all times.
     pub look_every: Duration,
-    /// Decides the arrivals.
+    /// Seed for the arrivals.
     pub seed: u64,
 }
 
 impl JobsOptions {
-    /// 1,000 jobs of a class without arguments, drained from the queue `default`.
+    /// Creates options for 1,000 jobs of a class without arguments, drained from the queue `default`.
     pub fn new(url: impl Into<String>, class: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -1,4 +1,5 @@
-//! The settings of a run of jobs as documents and recordings show them. The URL is left out: it may hold a password.
+//! The settings of a run of jobs as shown in documents and recordings. The URL is left out, because it may
+//! contain a password.
 
 use super::options::{JobsOptions, Pace};
 use crate::document::OpenLoopSettings;
@@ -11,15 +12,15 @@ pub struct Settings {
     pub class: String,
     /// The queue.
     pub queue: String,
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u32,
-    /// When they are pushed.
+    /// The times at which they are pushed.
     pub pace: PaceSettings,
-    /// Decides the arrivals.
+    /// Seed for the arrivals.
     pub seed: u64,
 }
 
-/// When jobs are pushed.
+/// The times at which jobs are pushed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "loop", rename_all = "lowercase")]
 pub enum PaceSettings {
@@ -30,7 +31,7 @@ pub enum PaceSettings {
 }
 
 impl JobsOptions {
-    /// What may be shown of the options.
+    /// Returns the options that may be shown.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

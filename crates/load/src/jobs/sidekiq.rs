@@ -1,9 +1,9 @@
-//! Sidekiq's data in Redis, as its client writes and its processes read them.
+//! Sidekiq's data in Redis, as written by its client and read by its processes.
 //!
-//! Sources (Sidekiq 6.4 and 7.3): `lib/sidekiq/client.rb` (`LPUSH queue:NAME`, `SADD queues`), `lib/sidekiq/job_util.rb` (the
-//! payload), `lib/sidekiq/launcher.rb` (the set `processes`, and a hash for each with its `info`), `lib/sidekiq/fetch.rb` (idle
-//! threads block in `BRPOP`), `lib/sidekiq/job_retry.rb` (a job with `retry: 0` that fails goes to the set `dead` at once, with
-//! `error_class` and `error_message`).
+//! Sources (Sidekiq 6.4 and 7.3): `lib/sidekiq/client.rb` (`LPUSH queue:NAME`, `SADD queues`),
+//! `lib/sidekiq/job_util.rb` (the payload), `lib/sidekiq/launcher.rb` (the set `processes`, and a hash for
+//! each with its `info`), `lib/sidekiq/fetch.rb` (idle threads block in `BRPOP`), `lib/sidekiq/job_retry.rb`
+//! (a job with `retry: 0` that fails goes to the set `dead` at once, with `error_class` and `error_message`).
 
 use super::Error;
 use redis::Connection;
@@ -11,29 +11,29 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Jobs pushed by one command when all are pushed at once, as `Sidekiq::Client.push_bulk` does.
+/// Jobs per command when all are pushed at once, as in `Sidekiq::Client.push_bulk`.
 pub(super) const BULK: usize = 1_000;
 
-/// A connection to the Redis that Sidekiq works from.
+/// A connection to Sidekiq's Redis.
 pub(super) struct Sidekiq {
     redis: Connection,
     queue: String,
     class: String,
     arguments: String,
-    /// Begins every job id of this run.
+    /// Prefix of every job ID of this run.
     run: u32,
 }
 
-/// What the queue looks like.
+/// The state of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub(super) waiting: u64,
     /// Clients of this Redis that block: Sidekiq's idle threads, and perhaps others.
     pub(super) blocked: u64,
 }
 
-/// What the Sidekiq processes say about themselves.
+/// The Sidekiq processes as registered by themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Workers {
     pub(super) processes: u64,
@@ -48,7 +48,7 @@ pub(super) struct Failed {
     pub(super) message: String,
 }
 
-/// What is read of a process's `info`.
+/// The relevant part of a process's `info`.
 #[derive(Debug, Deserialize)]
 struct Info {
     #[serde(default)]
@@ -58,7 +58,7 @@ struct Info {
 }
 
 impl Sidekiq {
-    /// Connects.
+    /// Connects to the Redis.
     pub(super) fn connect(plan: &super::JobsOptions, run: u32) -> Result<Self, Error> {
         let client = redis::Client::open(plan.url.as_str())
             .map_err(|error| Error::Url { url: plan.url.clone(), cause: error.to_string() })?;
@@ -75,7 +75,7 @@ impl Sidekiq {
         })
     }
 
-    /// The Sidekiq processes that are alive.
+    /// Returns the live Sidekiq processes.
     pub(super) fn workers(&mut self) -> Result<Workers, Error> {
         let names: Vec<String> = redis::cmd("SMEMBERS").arg("processes").query(&mut self.redis)?;
         let mut workers = Workers::default();
@@ -93,7 +93,7 @@ impl Sidekiq {
         Ok(workers)
     }
 
-    /// Looks at the queue.
+    /// Reads the state of the queue.
     pub(super) fn look(&mut self) -> Result<Look, Error> {
         let (waiting, info): (u64, String) = redis::pipe()
             .atomic()
@@ -117,7 +117,7 @@ impl Sidekiq {
         Ok(())
     }
 
-    /// Takes this run's failed jobs out of the dead set.
+    /// Removes this run's failed jobs from the dead set and returns them.
     pub(super) fn take_failed(&mut self) -> Result<Vec<Failed>, Error> {
         let since = format!("{:.3}", now_s() - 3_600.0);
         let dead: Vec<String> =
@@ -135,7 +135,7 @@ impl Sidekiq {
         Ok(failed)
     }
 
-    /// Takes this run's jobs out of the queue again that nobody has taken yet; returns how many.
+    /// Removes this run's waiting jobs from the queue and returns their number.
     pub(super) fn withdraw(&mut self) -> Result<u64, Error> {
         let waiting: Vec<String> =
             redis::cmd("LRANGE").arg(self.key()).arg(0).arg(-1).query(&mut self.redis)?;
@@ -155,10 +155,11 @@ impl Sidekiq {
         format!("ab10a7{:08x}", self.run)
     }
 
-    /// A job as `Sidekiq::JobUtil#normalize_item` makes it. Times are seconds as a float, which Sidekiq 8 still reads.
+    /// Builds a job like `Sidekiq::JobUtil#normalize_item`. Times are seconds as a float, which Sidekiq 8
+    /// still reads.
     fn payload(&self, number: u32) -> String {
         let text = self.arguments.replace("{{n}}", &number.to_string());
-        // A number replaced within a string leaves valid JSON valid.
+        // Replacing a number within a string keeps valid JSON valid.
         let arguments: Value = serde_json::from_str(&text).unwrap_or_default();
         let now = now_s();
         json!({
@@ -178,7 +179,7 @@ fn now_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A URL as it may be shown.
+/// Returns a URL without its password.
 pub(super) fn without_password(text: &str) -> String {
     match url::Url::parse(text) {
         Ok(mut url) if url.password().is_some() => {

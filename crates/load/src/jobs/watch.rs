@@ -1,23 +1,23 @@
-//! From looks at the queue to times of jobs.
+//! Derives the times of jobs from checks of the queue.
 //!
-//! A queue is first in, first out: the nth job taken is the nth pushed, so its time in the queue is known to within the time
-//! between two looks. When a job ends nobody writes to Redis; but its thread blocks again, waiting for the next one. So the
-//! number of busy threads is known at every look, and with it how many jobs have ended. The times that jobs ran are paired
-//! first started, first ended: their mean is exact (Little's law), but their spread looks smaller than it is when jobs
-//! overtake each other.
+//! A queue is first in, first out: the nth job taken is the nth pushed, so its time in the queue is known to
+//! within the time between two checks. When a job ends nobody writes to Redis, but its thread blocks again,
+//! waiting for the next one. So the number of busy threads is known at every check, and with it the number of
+//! finished jobs. Run times are paired first started, first finished: their mean is exact (Little's law), but
+//! their spread is underestimated when jobs overtake each other.
 
 use super::sidekiq::Look;
 use crate::latency::Latency;
 use std::collections::VecDeque;
 
-/// What is known of the jobs.
+/// The state of the jobs.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Blocked clients when nothing was to do.
+    /// Number of blocked clients when there was nothing to do.
     idle: u64,
-    /// When each job that waits was to be in the queue.
+    /// Intended push time of each waiting job.
     pushed_ns: VecDeque<u64>,
-    /// When each job that runs was taken.
+    /// Start time of each running job.
     taken_ns: VecDeque<u64>,
     pub(super) pushed: u64,
     pub(super) taken: u64,
@@ -25,14 +25,14 @@ pub(super) struct Watch {
     looked_ns: u64,
     pub(super) queue: Latency,
     pub(super) run: Latency,
-    /// Time between two looks.
+    /// Time between two checks.
     pub(super) resolution: Latency,
     pub(super) first_taken_ns: Option<u64>,
     pub(super) last_change_ns: u64,
 }
 
 impl Watch {
-    /// Begins with an empty queue at which `idle` clients wait.
+    /// Starts with an empty queue at which `idle` clients wait.
     pub(super) fn new(idle: u64, now_ns: u64) -> Self {
         Self {
             idle,
@@ -50,7 +50,7 @@ impl Watch {
         }
     }
 
-    /// Jobs were pushed; their time in the queue counts from `origin_ns`.
+    /// Records pushed jobs; their time in the queue counts from `origin_ns`.
     pub(super) fn pushed(&mut self, count: u32, origin_ns: u64) {
         if self.is_done() {
             self.last_change_ns = origin_ns;
@@ -59,10 +59,10 @@ impl Watch {
         self.pushed_ns.extend(std::iter::repeat_n(origin_ns, count as usize));
     }
 
-    /// Books what a look shows.
+    /// Records the state of the queue at a check.
     pub(super) fn looked(&mut self, look: Look, now_ns: u64) {
         self.resolution.record_ns(now_ns - self.looked_ns);
-        // Somewhere between the two looks; the middle is off by half the resolution at most.
+        // Somewhere between the two checks; the middle is off by half the resolution at most.
         let between_ns = self.looked_ns + (now_ns - self.looked_ns) / 2;
         self.looked_ns = now_ns;
         let (taken, ended) = (self.taken, self.ended);
@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Returns whether all that was pushed has ended.
+    /// Returns whether all pushed jobs have finished.
     pub(super) fn is_done(&self) -> bool {
         self.ended == self.pushed
     }

@@ -1,16 +1,17 @@
-//! The limit of open files, which is the first thing that thousands of connections meet.
+//! The limit of open files, the first limit that thousands of connections hit.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Files that a run needs beside its connections: standard streams, epoll, timers, the recording, the resolver's sockets.
+/// Files needed in addition to the connections: standard streams, epoll, timers, the recording, the
+/// resolver's sockets.
 const BESIDES: u64 = 32;
 
 /// The limit is too low for a run.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{connections} connections need {needed} open files, and this process may have {hard} at most. Raise the hard limit \
-     (ulimit -Hn {needed} as root, LimitNOFILE= in a systemd unit, --ulimit nofile={needed} for docker), or ask for fewer \
-     clients"
+    "{connections} connections need {needed} open files, but this process may have at most {hard}. Raise \
+     the hard limit (ulimit -Hn {needed} as root, LimitNOFILE= in a systemd unit, --ulimit nofile={needed} \
+     for docker), or ask for fewer clients"
 )]
 pub struct FileLimit {
     connections: u64,
@@ -18,14 +19,14 @@ pub struct FileLimit {
     hard: u64,
 }
 
-/// Raises this process's soft limit of open files, as far as `connections` more need it.
+/// Raises this process's soft limit of open files as far as `connections` more require.
 ///
 /// # Errors
-/// When the hard limit does not allow as many.
+/// The hard limit does not allow as many.
 pub(crate) fn allow(connections: u64) -> Result<(), FileLimit> {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |fds| fds.count() as u64);
     let needed = connections + open + BESIDES;
-    // Both calls fail only for arguments that do not occur here; a limit that cannot be read is left alone.
+    // Both calls fail only for invalid arguments; a limit that cannot be read is left alone.
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     if needed > hard {
         return Err(FileLimit { connections, needed, hard });

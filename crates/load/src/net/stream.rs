@@ -1,4 +1,4 @@
-//! A non-blocking stream to a server, plain or TLS, as small as it can be.
+//! A minimal non-blocking stream to a server, plain or TLS.
 
 use super::target::Target;
 use mio::event::Source;
@@ -10,21 +10,21 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// A stream to the server. The plain one is a file descriptor and nothing else.
+/// A stream to the server. The plain one is just a file descriptor.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<Tls>),
 }
 
-/// A TLS session and the socket it runs over.
+/// A TLS session and its socket.
 #[derive(Debug)]
 pub(crate) struct Tls {
     session: ClientConnection,
     socket: TcpStream,
 }
 
-/// Begins a connection from `source` (or any local address) and returns at once.
+/// Starts a connection from `source` (or any local address) and returns at once.
 pub(crate) fn connect(
     target: &Target,
     tls: Option<&Arc<ClientConfig>>,
@@ -34,8 +34,9 @@ pub(crate) fn connect(
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     if let Some(ip) = source {
-        // The kernel picks the port at connect(), when it knows the whole pair of addresses: without this, every local
-        // address gives only as many connections as it has ephemeral ports, whatever the number of servers (ip(7)).
+        // Lets the kernel pick the port at connect(), when it knows both addresses. Otherwise each local
+        // address allows only as many connections as it has ephemeral ports, however many servers there are
+        // (ip(7)).
         let _ = nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::IpBindAddressNoPort, &true);
         socket.bind(&SocketAddr::new(ip, 0).into())?;
     }
@@ -56,13 +57,13 @@ pub(crate) fn connect(
 }
 
 impl Stream {
-    /// Asks for edge-triggered events of both directions under `token`: once for the life of the connection, so that no
-    /// system call is spent on changing one's mind.
+    /// Requests edge-triggered events in both directions under `token`, once for the life of the connection,
+    /// so that no system calls are spent on changing interests.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         self.socket_mut().register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// How the connection attempt ended: `Ok(true)` connected, `Ok(false)` still under way.
+    /// Returns the result of the connection attempt: `Ok(true)` connected, `Ok(false)` still in progress.
     pub(crate) fn connected(&self) -> io::Result<bool> {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -78,8 +79,8 @@ impl Stream {
         }
     }
 
-    /// Returns whether a read that fills less than its buffer has emptied the socket. True of a plain stream: the next data raises a
-    /// new event (epoll(7)), so the read that would return EAGAIN is saved.
+    /// Returns whether a read that fills less than its buffer has emptied the socket. True for a plain
+    /// stream: the next data raises a new event (epoll(7)), which saves the read that would return EAGAIN.
     pub(crate) fn short_read_is_last(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
@@ -109,7 +110,7 @@ impl Write for Stream {
         }
     }
 
-    /// Sends what TLS has still to send (its handshake, among others).
+    /// Sends the pending data of TLS (its handshake, among others).
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -131,7 +132,7 @@ impl Tls {
                 Err(error) => return Err(error),
             }
             let state = self.session.process_new_packets();
-            // An alert that tells the server why is sent even when the packets were refused.
+            // An alert that tells the server the reason is sent even if its packets were refused.
             self.send()?;
             state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         }

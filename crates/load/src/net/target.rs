@@ -1,31 +1,31 @@
-//! The server a URL names: its address, whether TLS is spoken, and whether anybody is there.
+//! The server named by a URL: its address, whether it uses TLS, and whether it is reachable.
 
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 use url::{Host, Url};
 
-/// How long the first connection may take before the server counts as absent.
+/// Time limit of the first connection, after which the server counts as absent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where connections go.
+/// The target of connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// The first address of the host that accepted a connection.
     pub(crate) address: SocketAddr,
-    /// The name to check the certificate against, if TLS is spoken.
+    /// The name to verify in the certificate, if TLS is used.
     pub(crate) tls_name: Option<ServerName<'static>>,
 }
 
-/// Why nobody can be reached.
+/// The reason why the server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The URL cannot be used.
+    /// The URL is invalid.
     #[error("{url} cannot be used: {cause}")]
     Url {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// The problem with it.
         cause: String,
     },
     /// The host's name has no address.
@@ -33,26 +33,26 @@ pub enum TargetError {
     Name {
         /// The host.
         host: String,
-        /// The resolver's words.
+        /// The resolver's message.
         cause: std::io::Error,
     },
-    /// Nobody accepts connections there.
+    /// Nothing accepts connections there.
     #[error(
         "cannot connect to {url} ({address}): {cause}. Check that the server runs and listens on this port"
     )]
     Connect {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// The last address that was tried.
+        /// The last address tried.
         address: SocketAddr,
-        /// The system's words.
+        /// The system's message.
         cause: std::io::Error,
     },
 }
 
 impl Target {
-    /// Finds the server of a URL with one of the given schemes (the second one of a pair speaks TLS), and makes sure that it
-    /// accepts connections: the connection made for this is closed again at once.
+    /// Finds the server of a URL with one of the given schemes (the second one of a pair means TLS) and
+    /// verifies that it accepts connections. The connection made for this is closed again at once.
     ///
     /// # Errors
     /// See [`TargetError`].

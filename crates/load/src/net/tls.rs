@@ -1,4 +1,4 @@
-//! TLS, and the certificates that are believed.
+//! TLS, and the certificates to trust.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -6,34 +6,34 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which certificates are believed.
+/// The certificates to trust.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system believes.
+    /// Those trusted by the system.
     #[default]
     System,
     /// Those signed by a certificate of this PEM file.
     File(PathBuf),
-    /// Any. For test servers with a certificate of their own making.
+    /// Any certificate. For test servers with self-signed ones.
     Anything,
 }
 
-/// Why TLS cannot be set up.
+/// The reason why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// The system's certificates cannot be had.
+    /// The system's certificates are unavailable.
     #[error(
         "the system has no certificates to check the server's against: {0}. Install ca-certificates, or give --ca FILE"
     )]
     System(String),
-    /// The file cannot be read or has no certificate.
+    /// The file cannot be read or contains no certificate.
     #[error(
         "cannot take certificates from {path}: {cause}. It has to be a PEM file with at least one certificate"
     )]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         cause: String,
     },
     /// The TLS library refused the settings.
@@ -41,7 +41,7 @@ pub enum TrustError {
     Setup(#[from] rustls::Error),
 }
 
-/// The client's TLS settings for a trust.
+/// Creates the client's TLS settings.
 ///
 /// # Errors
 /// See [`TrustError`].
@@ -82,7 +82,7 @@ fn roots_of(path: &PathBuf) -> Result<RootCertStore, TrustError> {
     if roots.is_empty() { Err(bad("it holds no certificate".to_owned())) } else { Ok(roots) }
 }
 
-/// Accepts every certificate, but still checks that the server holds the key of the one it shows.
+/// Accepts every certificate, but still verifies that the server holds its key.
 #[derive(Debug)]
 struct BelieveAnything {
     provider: Arc<rustls::crypto::CryptoProvider>,

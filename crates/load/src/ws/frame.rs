@@ -1,66 +1,66 @@
-//! WebSocket frames (RFC 6455, section 5.2), read where they lie and written masked.
+//! WebSocket frames (RFC 6455, section 5.2), read in place and written masked.
 //!
 //! Reading allocates and copies nothing: the payload is a slice of the caller's buffer.
 
-/// The longest payload that is accepted. A server that announces more is broken or hostile.
+/// Maximum accepted payload. A server that announces more is broken or hostile.
 pub const LONGEST_PAYLOAD: u64 = 16 << 20;
-/// The longest payload of a control frame (RFC 6455, section 5.5).
+/// Maximum payload of a control frame (RFC 6455, section 5.5).
 const LONGEST_CONTROL: u64 = 125;
 
-/// What a frame is for.
+/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
-    /// The next part of a message.
+    /// A further part of a message.
     Continuation,
     /// A text, or its first part.
     Text,
     /// Bytes, or their first part.
     Binary,
-    /// The end of the connection, and why.
+    /// The end of the connection, with a reason.
     Close,
-    /// To be answered.
+    /// A request for a pong.
     Ping,
-    /// The answer.
+    /// The reply to a ping.
     Pong,
 }
 
 /// One frame from a server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is for.
+    /// Its type.
     pub opcode: Opcode,
-    /// Whether this is the last frame of its message.
+    /// This is the last frame of its message.
     pub last: bool,
-    /// What it carries.
+    /// Its payload.
     pub payload: &'a [u8],
-    /// How many bytes the frame takes, header included.
+    /// Size of the frame, including its header.
     pub size: usize,
 }
 
-/// Bytes that no server may send.
+/// A violation of the protocol by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// Bits that only an extension may use, and none was agreed on.
+    /// Bits reserved for extensions, although none was agreed on.
     #[error("a frame with reserved bits set")]
     ReservedBits,
     /// An opcode that does not exist.
     #[error("a frame with the unknown opcode {0}")]
     Opcode(u8),
-    /// The mask is the client's.
+    /// A mask, which only the client may use.
     #[error("a masked frame, which only a client may send")]
     Masked,
-    /// A control frame that breaks its own rules.
+    /// A control frame that is fragmented or too long.
     #[error("a control frame that is fragmented or longer than 125 bytes")]
     Control,
-    /// More than [`LONGEST_PAYLOAD`].
+    /// A payload longer than [`LONGEST_PAYLOAD`].
     #[error("a frame of {0} bytes, more than the 16 MiB that are accepted")]
     TooLong(u64),
 }
 
-/// Reads the first frame of `bytes`; `None` if it is not complete yet.
+/// Reads the first frame of `bytes`; `None` if it is incomplete.
 ///
 /// # Errors
-/// When the bytes are no frame that a server may send.
+/// The bytes are not a frame that a server may send.
 pub fn read(bytes: &[u8]) -> Result<Option<Frame<'_>>, Broken> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     if first & 0x70 != 0 {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A frame as a server sends it: `write`'s, unmasked.
+    /// Builds a frame as a server sends it: like `write`, but unmasked.
     fn from_server(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         write(&mut bytes, opcode, payload, [0; 4]);

@@ -1,7 +1,7 @@
-//! The opening handshake (RFC 6455, section 4): the HTTP request, and whether the response agrees to it.
+//! The opening handshake (RFC 6455, section 4): the HTTP request, and the check of the response.
 //!
-//! Building, parsing and the key's arithmetic are `tungstenite`'s; only the waiting is ours, because tungstenite wants to own
-//! the stream and ten thousand of them are driven by one loop here.
+//! Building, parsing and the key's arithmetic are `tungstenite`'s; only the waiting is ours, because
+//! tungstenite wants to own the stream and one loop here drives ten thousand of them.
 
 use tungstenite::client::IntoClientRequest as _;
 use tungstenite::handshake::client::{Response, generate_request};
@@ -9,10 +9,10 @@ use tungstenite::handshake::derive_accept_key;
 use tungstenite::handshake::machine::TryParse as _;
 use tungstenite::http::{HeaderName, HeaderValue};
 
-/// The longest response header that is waited for.
+/// Maximum size of a response header.
 const LONGEST_RESPONSE: usize = 64 << 10;
 
-/// A handshake that was begun: what to send, and what the response is held against.
+/// A handshake in progress: the request, and the expected response.
 #[derive(Debug)]
 pub(crate) struct Upgrade {
     /// The request's bytes.
@@ -21,7 +21,7 @@ pub(crate) struct Upgrade {
     subprotocol: Option<&'static str>,
 }
 
-/// Why the server's response is no agreement.
+/// The reason why the server's response is not an agreement.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the server answered {0} to the WebSocket upgrade")]
@@ -31,7 +31,7 @@ pub(crate) enum Refusal {
 }
 
 impl Upgrade {
-    /// Prepares a request. `headers` are the user's own and win over ours.
+    /// Prepares a request. `headers` are the user's own and take precedence.
     ///
     /// # Errors
     /// A sentence, if the URL or a header cannot be put into an HTTP request.
@@ -41,7 +41,7 @@ impl Upgrade {
         headers: &[(String, String)],
     ) -> Result<Self, String> {
         let mut request =
-            url.into_client_request().map_err(|error| format!("{url} is no WebSocket URL: {error}"))?;
+            url.into_client_request().map_err(|error| format!("{url} is not a WebSocket URL: {error}"))?;
         if let Some(name) = subprotocol {
             request.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static(name));
         }
@@ -58,8 +58,8 @@ impl Upgrade {
         Ok(Self { request, accept: derive_accept_key(key.as_bytes()), subprotocol })
     }
 
-    /// Looks at what the server has sent so far: the length of its response header if it is whole and agrees, `None` if it is
-    /// not whole yet.
+    /// Checks the data received so far. Returns the length of the response header once it is complete and
+    /// agrees, or `None` while it is incomplete.
     pub(crate) fn check(&self, received: &[u8]) -> Result<Option<usize>, Refusal> {
         let (size, response) = match Response::try_parse(received) {
             Ok(Some(parsed)) => parsed,
@@ -74,13 +74,14 @@ impl Upgrade {
         }
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         if header("Sec-WebSocket-Accept") != Some(&self.accept) {
-            return Err(Refusal::Invalid("its Sec-WebSocket-Accept does not fit our key".to_owned()));
+            return Err(Refusal::Invalid("its Sec-WebSocket-Accept does not match our key".to_owned()));
         }
         match (self.subprotocol, header("Sec-WebSocket-Protocol")) {
             (Some(asked), Some(given)) if asked != given => {
                 Err(Refusal::Invalid(format!("it speaks {given}, not {asked}")))
             }
-            // Some servers (Puma with old Action Cable) leave the subprotocol out; the messages tell whether they speak it.
+            // Some servers (Puma with old Action Cable) omit the subprotocol; their messages reveal whether
+            // they speak it.
             _ => Ok(Some(size)),
         }
     }

@@ -1,4 +1,4 @@
-//! Lines that deploy variables and commands, each in the syntax of its place. The only writer of such lines.
+//! Lines that deploy variables and commands, each in the syntax of its target. The only writer of such lines.
 
 mod quote;
 #[cfg(test)]
@@ -7,7 +7,7 @@ mod tests;
 use quote::Quoted;
 pub use quote::Unwritable;
 
-/// A place that lines are written for.
+/// A deployment target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A POSIX shell.
@@ -25,7 +25,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 6] = [
         Format::Shell,
         Format::Dockerfile,
@@ -34,14 +34,40 @@ impl Format {
         Format::Heroku,
         Format::Kubernetes,
     ];
+
+    /// The name by which it is asked for.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Shell => "shell",
+            Format::Dockerfile => "dockerfile",
+            Format::Systemd => "systemd",
+            Format::Procfile => "procfile",
+            Format::Heroku => "heroku",
+            Format::Kubernetes => "kubernetes",
+        }
+    }
+
+    /// The lines that it consists of.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Format::Shell => "`export` lines, for `eval \"$(unbloat env)\"`",
+            Format::Dockerfile => "`ENV` lines of a Dockerfile",
+            Format::Systemd => "`Environment=` lines of a systemd unit",
+            Format::Procfile => "The words to put in front of a Procfile's command",
+            Format::Heroku => "A `heroku config:set` command",
+            Format::Kubernetes => "`env:` of a container in a Kubernetes manifest",
+        }
+    }
 }
 
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// To be passed as it is.
+    /// Text to be passed literally.
     Literal(String),
-    /// A variable that the place replaces: `PORT`.
+    /// A variable that the target replaces: `PORT`.
     Variable(&'static str),
 }
 
@@ -62,7 +88,7 @@ impl From<String> for Word {
 }
 
 impl Word {
-    /// A text in which `placeholder` stands for a variable.
+    /// Creates a word from a text in which `placeholder` stands for a variable.
     #[must_use]
     pub fn with_variable(text: &str, placeholder: &str, variable: &'static str) -> Self {
         let mut pieces = Vec::new();
@@ -81,7 +107,7 @@ impl Word {
         self.0.iter().any(|piece| matches!(piece, Piece::Variable(_)))
     }
 
-    /// The word for a shell, with literals quoted by `quote`.
+    /// Formats the word for a shell, with literals quoted by `quote`.
     fn for_shell(&self, quote: fn(&str) -> Quoted) -> Quoted {
         if self.0.is_empty() {
             return quote("");
@@ -109,24 +135,24 @@ impl Word {
 /// A server to be deployed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deployment {
-    /// The name of the process in a Procfile; empty elsewhere.
+    /// The name of the process in a Procfile; empty for other targets.
     pub process: &'static str,
-    /// Debian packages that it needs.
+    /// Required Debian packages.
     pub packages: Vec<String>,
     /// Variables to set.
     pub variables: Vec<(String, String)>,
-    /// Words in front of the command and of its variables: another Ruby.
+    /// Words before the command and its variables: another Ruby.
     pub wrapper: Vec<String>,
     /// Words that start the command: `unbloat run --`.
     pub launcher: Vec<String>,
     /// The command.
     pub command: Vec<Word>,
-    /// True if the command replaces the one in use.
+    /// The command replaces the current one.
     pub is_new_command: bool,
 }
 
 impl Deployment {
-    /// The lines for a place. A line that its syntax cannot express says so as a comment.
+    /// Returns the lines for a target. A line that its syntax cannot express is replaced by a comment.
     #[must_use]
     pub fn lines(&self, format: Format) -> Vec<String> {
         let or_comment = |line: Quoted| line.unwrap_or_else(|error| format!("# {error}"));
@@ -143,7 +169,8 @@ impl Deployment {
         }
     }
 
-    /// One line that has everything: several would exclude each other. At the start of a shell's line assignments need no `env`.
+    /// Returns a single line with everything, since several would exclude each other. At the start of a
+    /// shell's line assignments need no `env`.
     fn command_line(&self, quote: fn(&str) -> Quoted) -> Quoted {
         let literals = |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>();
         let assignments = self.variables.iter().map(|(name, value)| assignment(name, value, quote));
@@ -168,7 +195,7 @@ impl Deployment {
         lines
     }
 
-    /// `CMD`, as an array, in which Docker replaces nothing, or as a line for the image's shell.
+    /// Returns `CMD`, as an array, in which Docker replaces nothing, or as a line for the image's shell.
     fn docker_command(&self) -> Quoted {
         if !self.command.iter().any(Word::has_variable) {
             let words: Vec<String> = self.command.iter().map(Word::literal).collect();
@@ -206,7 +233,7 @@ impl Deployment {
     }
 }
 
-/// The lines that set variables.
+/// Returns the lines that set variables.
 #[must_use]
 pub fn variables(format: Format, set: &[(String, String)]) -> Vec<Quoted> {
     let lines =
@@ -237,7 +264,7 @@ pub fn variables(format: Format, set: &[(String, String)]) -> Vec<Quoted> {
     }
 }
 
-/// The lines that remove variables: only a shell has some.
+/// Returns the lines that remove variables, which only a shell has.
 #[must_use]
 pub fn removals(format: Format, unset: &[&str]) -> Vec<String> {
     match format {
@@ -248,10 +275,10 @@ pub fn removals(format: Format, unset: &[&str]) -> Vec<String> {
     }
 }
 
-/// A command line as a shell takes it.
+/// Formats a command line for a shell.
 ///
 /// # Errors
-/// [`Unwritable`]: a word holds a zero byte.
+/// [`Unwritable`]: a word contains a zero byte.
 pub fn shell_line(words: &[String]) -> Result<String, Unwritable> {
     joined(words.iter().map(|word| quote::shell(word)))
 }
@@ -280,7 +307,7 @@ fn kubernetes_piece(piece: &Piece) -> String {
     }
 }
 
-/// The words with the path of their program, which systemd asks for.
+/// Returns the words with the full path of their program, which systemd requires.
 fn with_path(words: Vec<Word>) -> Vec<Word> {
     let first = words.first().map(Word::literal).unwrap_or_default();
     match first.as_str() {

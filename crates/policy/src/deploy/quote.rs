@@ -1,4 +1,4 @@
-//! Quoting a text for each consumer, so that it reads back exactly what was meant.
+//! Quotes a text for each consumer, so that it reads back exactly as intended.
 //!
 //! | consumer | rules |
 //! |---|---|
@@ -12,20 +12,20 @@ use std::fmt::Write as _;
 
 /// A text that a consumer's syntax cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} holds {character}, which {consumer} cannot express: set it by other means")]
+#[error("{text:?} contains {character}, which {consumer} cannot express: set it by other means")]
 pub struct Unwritable {
     /// The text.
     pub text: String,
     /// The offending character.
     pub character: &'static str,
-    /// The consumer that cannot have it.
+    /// The consumer that cannot express it.
     pub consumer: &'static str,
 }
 
-/// A quoted text, or the reason for which there is none.
+/// A quoted text, or the reason why there is none.
 pub(super) type Quoted = Result<String, Unwritable>;
 
-/// True if a text needs no quotes anywhere but in YAML.
+/// Returns whether a text needs no quotes anywhere except in YAML.
 fn is_plain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=,+@".contains(&byte);
     !text.is_empty() && text.bytes().all(plain)
@@ -35,7 +35,7 @@ fn refuse(text: &str, character: &'static str, consumer: &'static str) -> Unwrit
     Unwritable { text: text.to_owned(), character, consumer }
 }
 
-/// A word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 pub(super) fn shell(word: &str) -> Quoted {
     if is_plain(word) {
         return Ok(word.to_owned());
@@ -44,8 +44,8 @@ pub(super) fn shell(word: &str) -> Quoted {
     Ok(quoted.into_owned())
 }
 
-/// A word for a shell in a place that is one line. Foreman replaces `$NAME` even in quotes (`expanded_command`, its
-/// `lib/foreman/process.rb`), so a `$` stands alone in its quotes.
+/// Quotes a word for a shell where everything is on one line. Foreman replaces `$NAME` even in quotes
+/// (`expanded_command`, its `lib/foreman/process.rb`), so a `$` is quoted separately.
 pub(super) fn procfile(word: &str) -> Quoted {
     if word.contains(['\n', '\r']) {
         return Err(refuse(word, "a line break", "a Procfile"));
@@ -53,7 +53,7 @@ pub(super) fn procfile(word: &str) -> Quoted {
     Ok(shell(word)?.replace('$', "$''"))
 }
 
-/// A value of `ENV` in a Dockerfile.
+/// Quotes a value of `ENV` in a Dockerfile.
 pub(super) fn dockerfile(value: &str) -> Quoted {
     const CONSUMER: &str = "a Dockerfile";
     match value {
@@ -64,7 +64,7 @@ pub(super) fn dockerfile(value: &str) -> Quoted {
     }
 }
 
-/// A word of `CMD` in its shell form, which has to stay on its line.
+/// Quotes a word of `CMD` in its shell form, which has to stay on its line.
 pub(super) fn docker_shell(word: &str) -> Quoted {
     match word.contains(['\n', '\r']) {
         true => Err(refuse(word, "a line break", "a Dockerfile")),
@@ -72,9 +72,9 @@ pub(super) fn docker_shell(word: &str) -> Quoted {
     }
 }
 
-/// A word of a unit's `Environment=`: a whole assignment.
+/// Quotes a word of a unit's `Environment=`: a whole assignment.
 pub(super) fn systemd_assignment(assignment: &str) -> Quoted {
-    // `env_value_is_valid` (systemd, src/basic/env-util.c) takes no control characters but these.
+    // `env_value_is_valid` (systemd, src/basic/env-util.c) accepts no control characters except these.
     let control = |c: char| c.is_control() && !"\t\n".contains(c);
     if assignment.contains(control) {
         return Err(refuse(assignment, "a control character", "a systemd unit"));
@@ -86,8 +86,8 @@ pub(super) fn systemd_assignment(assignment: &str) -> Quoted {
     })
 }
 
-/// A word of a unit's `ExecStart=`, of literal texts and of variables that systemd replaces. One pair of quotes around all of it:
-/// systemd knows none in the middle of a word.
+/// Quotes a word of a unit's `ExecStart=`, made of literal texts and of variables that systemd replaces. One
+/// pair of quotes surrounds everything, because systemd does not recognize quotes in the middle of a word.
 pub(super) fn systemd_word(pieces: &[Piece]) -> Quoted {
     let mut word = String::new();
     let mut plain = !pieces.is_empty();
@@ -106,7 +106,7 @@ pub(super) fn systemd_word(pieces: &[Piece]) -> Quoted {
     Ok(if plain { word } else { format!("\"{word}\"") })
 }
 
-/// A text within systemd's double quotes.
+/// Escapes a text within systemd's double quotes.
 fn systemd_escaped(text: &str, is_command: bool) -> String {
     let mut quoted = String::new();
     for c in text.chars() {
@@ -117,7 +117,7 @@ fn systemd_escaped(text: &str, is_command: bool) -> String {
             '$' if is_command => quoted.push_str("$$"),
             '\n' => quoted.push_str(r"\n"),
             '\t' => quoted.push_str(r"\t"),
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             c if c.is_ascii_control() => write!(quoted, r"\x{:02x}", u32::from(c)).unwrap_or_default(),
             c => quoted.push(c),
         }
@@ -125,7 +125,7 @@ fn systemd_escaped(text: &str, is_command: bool) -> String {
     quoted
 }
 
-/// A value for a Kubernetes manifest, in which nothing is replaced.
+/// Quotes a value for a Kubernetes manifest, in which nothing is replaced.
 pub(super) fn kubernetes(value: &str) -> Quoted {
     if value.contains('\0') {
         return Err(refuse(value, "a zero byte", "an environment"));
@@ -133,12 +133,12 @@ pub(super) fn kubernetes(value: &str) -> Quoted {
     Ok(yaml(&value.replace('$', "$$")))
 }
 
-/// A scalar in YAML's double quotes.
+/// Formats a scalar in YAML's double quotes.
 pub(super) fn yaml(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         let code = u32::from(c);
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         match c {
             '\\' => quoted.push_str(r"\\"),
             '"' => quoted.push_str("\\\""),

@@ -1,4 +1,4 @@
-//! Lines read back by those who will read them: sh, systemd, a YAML parser.
+//! Lines read back by their real consumers: sh, systemd, a YAML parser.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use super::*;
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Words that have broken quoting before, and anything that a consumer can express at all.
+/// Generates words that have broken quoting before, and anything else that a consumer can express.
 fn nasty() -> impl Strategy<Value = String> {
     let known = [
         "",
@@ -161,7 +161,7 @@ proptest! {
 
     #[test]
     fn systemd_reads_back_what_was_meant(words in words()) {
-        // The dump shows control characters in escapes of its own.
+        // The dump has its own escapes for control characters.
         let words: Vec<String> = words.iter().map(|word| word.replace(char::is_control, "")).collect();
         let mut unit = deployment([vec![Word::from("/usr/bin/true")], literals(&words)].concat());
         unit.variables = numbered(&words);
@@ -170,7 +170,7 @@ proptest! {
             prop_assert!(dump.contains(&format!("Environment: {name}={value}\n")), "{name}={value:?} in {dump}");
         }
         let shown = dump.split_once("Command Line: ").unwrap().1.lines().next().unwrap();
-        // The dump leaves `#` as it is, where a shell would begin a comment.
+        // The dump does not escape `#`, which would start a comment in a shell.
         let read = shlex::split(&shown.replace('#', "\u{1}")).unwrap().into_iter().skip(1);
         let read = read.map(|word| word.replace('\u{1}', "#").replace("$$", "$"));
         let read: Vec<String> = read.map(|word| comparable(&word)).collect();
@@ -179,12 +179,13 @@ proptest! {
     }
 }
 
-/// A word without the characters that systemd's dump may show in escapes of its own.
+/// Returns a word without the characters for which systemd's dump may have its own escapes.
 fn comparable(word: &str) -> String {
     word.chars().filter(char::is_ascii).collect()
 }
 
-/// A value of `ENV` as Docker takes it apart (its `shell/lex.go`): `\` escapes `"`, `$` and `\` in double quotes.
+/// Parses a value of `ENV` like Docker does (its `shell/lex.go`): `\` escapes `"`, `$` and `\` in double
+/// quotes.
 fn docker_value(written: &str) -> String {
     let Some(inner) = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         assert!(!written.contains(['"', '\\', '$', ' ', '\'', '#']), "{written}");
@@ -221,7 +222,7 @@ fn yaml(text: &str) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The state of a unit as systemd has parsed it (`systemd --test`); `None` where systemd is not installed.
+/// Returns the state of a unit as parsed by systemd (`systemd --test`); `None` if systemd is not installed.
 fn systemd_dump(service: &[String]) -> Option<String> {
     const SYSTEMD: &str = "/lib/systemd/systemd";
     if !Path::new(SYSTEMD).exists() {

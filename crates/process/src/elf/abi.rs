@@ -1,4 +1,4 @@
-//! The numbers of the ABI that are used here, with their names in `elf.h`.
+//! The ABI constants used here, with their names in `elf.h`.
 
 pub(super) const ELFMAG: [u8; 4] = *b"\x7fELF";
 pub(super) const ELFCLASS64: u8 = 2;

@@ -1,17 +1,18 @@
 //! Reads ELF files: segments, dynamic symbols, relative relocations, build ID.
 //!
-//! The files are hostile input: every number in them is checked before it is used, and what is read is bounded.
+//! The files are hostile input: every number in them is checked before use, and all reads are bounded.
 //!
-//! The `object` crate wants a whole file in memory or mapped. Here a few tables of files of any size are read in blocks, and
-//! a damaged table costs nothing but its own answer.
+//! The `object` crate requires a whole file in memory or mapped. Here a few tables of files of any size are
+//! read in blocks, and a damaged table affects only its own results.
 //!
-//! Formats: System V ABI, chapters 4 and 5; `DT_RELR`: the gABI proposal "Relative relocations in compact form".
+//! Formats: System V ABI, chapters 4 and 5; `DT_RELR`: the gABI proposal "Relative relocations in compact
+//! form".
 //!
 //! | module | concept |
 //! |---|---|
-//! | `abi` | the numbers of the ABI |
+//! | `abi` | ABI constants |
 //! | `source` | the source of the bytes, and bounded reads of tables and numbers |
-//! | `symbols` | finding symbols by name |
+//! | `symbols` | finds symbols by name |
 //! | `relocations` | `RELATIVE` relocations |
 
 mod abi;
@@ -29,7 +30,7 @@ use crate::sandbox::names::Name;
 use source::{c_string, half, half32, table, word};
 use std::ops::Range;
 
-/// Program headers that are believed; linkers write about a dozen.
+/// Upper bound on the number of program headers; linkers write about a dozen.
 const MAX_PROGRAM_HEADERS: usize = 256;
 
 /// The reason why an ELF file could not be used.
@@ -44,14 +45,14 @@ pub enum ElfError {
     /// The other byte order.
     #[error("a big-endian ELF file")]
     BigEndian,
-    /// A table lies outside of the file or contradicts itself.
+    /// A table lies outside the file or contradicts itself.
     #[error("a damaged ELF file ({0})")]
     Damaged(#[serde(with = "crate::sandbox::names")] Name),
 }
 
-/// The longest name of a library that is read (`NAME_MAX` of Linux is 255).
+/// Maximum length of a library name (`NAME_MAX` of Linux is 255).
 const MAX_NAME_BYTES: usize = 256;
-/// The longest list of directories that is read.
+/// Maximum length of a list of directories.
 const MAX_PATHS_BYTES: usize = 4096;
 
 /// A `PT_LOAD` segment, by link-time addresses.
@@ -61,7 +62,7 @@ pub struct Segment {
     pub addresses: Range<u64>,
     /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Bytes that come from the file; the rest is zero (`.bss`).
+    /// Bytes taken from the file; the rest is zero (`.bss`).
     pub file_bytes: u64,
     /// Mapped writable.
     pub write: bool,
@@ -76,9 +77,9 @@ pub struct Elf {
     pub machine: u16,
     /// Position-independent (`ET_DYN`).
     pub dynamic: bool,
-    /// The program asks for a dynamic linker (`PT_INTERP`).
+    /// The dynamic linker that the program requests (`PT_INTERP`).
     pub interpreter: Option<String>,
-    /// `PT_LOAD` segments in order of address.
+    /// `PT_LOAD` segments in address order.
     pub segments: Vec<Segment>,
     /// `PT_TLS`: size of the thread-local block in memory, in bytes.
     pub tls_bytes: Option<u64>,
@@ -116,7 +117,7 @@ impl Elf {
             return Err(ElfError::BigEndian);
         }
         if read < header.len() {
-            return Err(ElfError::Damaged("its header is cut short"));
+            return Err(ElfError::Damaged("its header is truncated"));
         }
         let mut this =
             Elf { machine: half(&header, 18), dynamic: half(&header, 16) == abi::ET_DYN, ..Elf::default() };
@@ -125,7 +126,7 @@ impl Elf {
             return Err(ElfError::Damaged("it has more program headers than any linker writes"));
         }
         let programs = table(source, word(&header, 32), 56 * count)
-            .ok_or(ElfError::Damaged("its program headers lie outside of it"))?;
+            .ok_or(ElfError::Damaged("its program headers lie outside the file"))?;
         for program in programs.chunks_exact(56) {
             this.add_program_header(source, program);
         }
@@ -173,7 +174,7 @@ impl Elf {
         }
     }
 
-    /// Offset in the file of a link-time address, if the file has bytes for it.
+    /// Returns the file offset of a link-time address, if the file has bytes for it.
     #[must_use]
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         let segment = self.segments.iter().find(|segment| segment.addresses.contains(&address))?;
@@ -181,7 +182,7 @@ impl Elf {
         (into < segment.file_bytes).then(|| segment.offset.checked_add(into)).flatten()
     }
 
-    /// The file's bytes for a range of link-time addresses, as far as it has them.
+    /// Returns the file's bytes for a range of link-time addresses, as far as it has them.
     #[must_use]
     pub fn bytes_at(&self, source: &(impl Source + ?Sized), address: u64, len: usize) -> Option<Vec<u8>> {
         table(source, self.offset_of(address)?, len)
@@ -191,13 +192,13 @@ impl Elf {
         self.dynamic_table.iter().find(|(t, _)| *t == tag).map(|&(_, value)| value)
     }
 
-    /// The library's own name (`DT_SONAME`).
+    /// Returns the library's own name (`DT_SONAME`).
     #[must_use]
     pub fn soname(&self, source: &(impl Source + ?Sized)) -> Option<String> {
         self.dynamic_string(source, self.dynamic_value(abi::DT_SONAME)?, MAX_NAME_BYTES)
     }
 
-    /// The libraries that it needs, by name (`DT_NEEDED`).
+    /// Returns the names of required libraries (`DT_NEEDED`).
     #[must_use]
     pub fn needed(&self, source: &(impl Source + ?Sized)) -> Vec<String> {
         let needed = self.dynamic_table.iter().filter(|(tag, _)| *tag == abi::DT_NEEDED);
@@ -205,7 +206,8 @@ impl Elf {
         names.collect()
     }
 
-    /// The directories in which its libraries are looked for first, with `$ORIGIN` in them (`DT_RUNPATH`, `DT_RPATH`).
+    /// Returns the directories searched first for its libraries, with `$ORIGIN` unexpanded (`DT_RUNPATH`,
+    /// `DT_RPATH`).
     #[must_use]
     pub fn library_paths(&self, source: &(impl Source + ?Sized)) -> Vec<String> {
         let values = [abi::DT_RUNPATH, abi::DT_RPATH].into_iter().filter_map(|tag| self.dynamic_value(tag));
@@ -213,7 +215,7 @@ impl Elf {
         lists.flat_map(|list| list.split(':').map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    /// A text at an offset of the dynamic string table.
+    /// Reads a string at an offset of the dynamic string table.
     fn dynamic_string(
         &self,
         source: &(impl Source + ?Sized),
@@ -303,7 +305,7 @@ mod tests {
         assert_eq!(Elf::parse(&cut[..]).unwrap_err(), ElfError::Class32);
     }
 
-    /// A file of one segment that has a `DT_RELR` table at its end.
+    /// Builds a file of one segment with a `DT_RELR` table at its end.
     fn with_relr(table: &[u64]) -> Vec<u8> {
         let (headers, dynamic) = (64 + 2 * 56, 3 * 16);
         let at = headers + dynamic;
@@ -353,7 +355,7 @@ mod tests {
         assert_eq!(addresses_of(&file, 0x1008..0x1010), [0x1008]);
     }
 
-    /// Audit, finding 1: eight bytes of a file stood for 1.5 KiB of memory, without an end.
+    /// Audit, finding 1: eight bytes of a file expanded to 1.5 KiB of memory, without end.
     #[test]
     fn hostile_packed_relocations_come_to_an_end() {
         let bitmaps = with_relr(&vec![u64::MAX; 1 << 20]);

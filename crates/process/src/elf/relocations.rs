@@ -14,8 +14,8 @@ pub struct RelativeRelocation {
 }
 
 impl Elf {
-    /// Gives the `RELATIVE` relocations (`DT_RELA` and `DT_RELR`) of words within `addresses` to `take` until it has enough.
-    /// Nothing is kept, whatever the tables claim.
+    /// Passes the `RELATIVE` relocations (`DT_RELA` and `DT_RELR`) of words within `addresses` to `take`
+    /// until it has enough. Nothing is stored, whatever the tables claim.
     pub fn each_relative_relocation(
         &self,
         source: &(impl Source + ?Sized),
@@ -52,8 +52,8 @@ impl Elf {
         state
     }
 
-    /// Entries are addresses, or bitmaps of the 63 words that follow the last one. Linkers write them in ascending order
-    /// (gABI, `DT_RELR`), so the table ends where one goes back, or where it has passed `end`.
+    /// Decodes entries, which are addresses or bitmaps of the 63 words after the last one. Linkers write them
+    /// in ascending order (gABI, `DT_RELR`), so the table ends at an address that goes back or passes `end`.
     fn each_relr(
         &self,
         source: &(impl Source + ?Sized),
@@ -78,7 +78,7 @@ impl Elf {
         });
     }
 
-    /// The file range of a table that the dynamic table gives an address and a size.
+    /// Returns the file range of a table with an address and a size in the dynamic table.
     fn dynamic_range(&self, address: u64, size: u64) -> Option<Range<u64>> {
         let offset = self.offset_of(self.dynamic_value(address)?)?;
         Some(offset..offset.checked_add(self.dynamic_value(size)?)?)

@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::ops::{ControlFlow, Range};
 
-/// Bytes of a table that are looked at block by block.
+/// Maximum number of bytes of a table that are read block by block.
 pub(super) const MAX_STREAMED_BYTES: u64 = 256 << 20;
-/// Bytes that are in memory as a whole: the code of a large library.
+/// Maximum number of bytes in memory at once: the code of a large library.
 const MAX_TABLE_BYTES: usize = 32 << 20;
-/// Bytes of a table that are in memory at once.
+/// Size of a block of a table.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// The source of an ELF file's bytes: a file, or bytes that a test has made.
+/// The source of an ELF file's bytes: a file, or bytes in a test.
 pub trait Source {
-    /// Fills `buffer` from `offset` on, as far as the source goes; returns the bytes read.
+    /// Fills `buffer` from `offset` on, up to the end of the source; returns the number of bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
 }
 
@@ -38,7 +38,7 @@ impl Source for [u8] {
     }
 }
 
-/// Gives the whole entries of a table to `take` until it has enough, reading block by block.
+/// Passes the complete entries of a table to `take` until it has enough, reading block by block.
 pub(super) fn blocks(
     source: &(impl Source + ?Sized),
     range: Range<u64>,
@@ -57,13 +57,13 @@ pub(super) fn blocks(
     }
 }
 
-/// Exactly `len` bytes, or nothing; nothing if that is more than is believed.
+/// Reads exactly `len` bytes, or nothing; also nothing if that exceeds the limit.
 pub(super) fn table(source: &(impl Source + ?Sized), offset: u64, len: usize) -> Option<Vec<u8>> {
     let bytes = (len <= MAX_TABLE_BYTES).then(|| available(source, offset, len))?;
     (bytes.len() == len).then_some(bytes)
 }
 
-/// At most `len` bytes. Memory is taken as the source yields them, so that a lie about `len` costs nothing.
+/// Reads at most `len` bytes. Memory is allocated as the source yields bytes, so a false `len` costs nothing.
 pub(crate) fn available(source: &(impl Source + ?Sized), offset: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < len {
@@ -83,7 +83,7 @@ pub(super) fn c_string(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Little-endian numbers at an offset; the callers' slices are long enough, a shorter one reads as 0.
+/// Reads a little-endian number at an offset. Callers pass long enough slices; a shorter one reads as 0.
 pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }

@@ -1,13 +1,13 @@
-//! Finds symbols by name, in the dynamic table and in the full one if the file has kept it.
+//! Finds symbols by name in the dynamic table, and in the full one if the file has kept it.
 
 use super::source::{MAX_STREAMED_BYTES, available, blocks, half, half32, word};
 use super::{Elf, SectionHeader, Source, abi};
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
-/// Bytes of a string table that are in memory at once, without the overlap of a name.
+/// Bytes of a string table in memory at once, excluding the overlap of a name.
 const STRINGS_STEP: u64 = 1 << 16;
-/// Places of names that are remembered. An honest table has a handful.
+/// Maximum number of name offsets kept. A valid table has a handful.
 const MAX_PLACES: usize = 1 << 12;
 
 /// A symbol with its link-time address.
@@ -15,18 +15,18 @@ const MAX_PLACES: usize = 1 << 12;
 pub struct Symbol {
     /// Link-time address.
     pub address: u64,
-    /// Size in bytes; 0 when the file does not say.
+    /// Size in bytes; 0 if the file does not state it.
     pub size: u64,
 }
 
 impl Elf {
-    /// Link-time address of the dynamic symbol `name`, or of the symbol in the full table if the file has kept one.
+    /// Returns the dynamic symbol `name`, or the one in the full table if the file has kept it.
     #[must_use]
     pub fn symbol(&self, source: &(impl Source + ?Sized), name: &str) -> Option<Symbol> {
         self.symbols(source, &[name]).into_iter().next().flatten()
     }
 
-    /// Several symbols at once, in the order of `names`: one pass over the tables.
+    /// Finds several symbols, in the order of `names`, with one pass over the tables.
     #[must_use]
     pub fn symbols(&self, source: &(impl Source + ?Sized), names: &[&str]) -> Vec<Option<Symbol>> {
         let mut found = vec![None; names.len()];
@@ -39,7 +39,7 @@ impl Elf {
         found
     }
 
-    /// File ranges of the symbol tables with their string tables, the dynamic one first.
+    /// Returns the file ranges of the symbol tables with their string tables, the dynamic one first.
     fn symbol_tables(&self) -> Vec<(Range<u64>, Range<u64>)> {
         let file_range = |s: &SectionHeader| Some(s.offset..s.offset.checked_add(s.size)?);
         let mut tables: Vec<_> = [abi::SHT_DYNSYM, abi::SHT_SYMTAB]
@@ -53,7 +53,8 @@ impl Elf {
         tables
     }
 
-    /// Without section headers nothing says how many dynamic symbols there are; linkers put the strings right after them.
+    /// Locates the dynamic symbols without section headers, where nothing states their number; linkers put
+    /// the strings right after them.
     fn dynamic_symbols_without_sections(&self) -> Option<(Range<u64>, Range<u64>)> {
         let symbols = self.offset_of(self.dynamic_value(abi::DT_SYMTAB)?)?;
         let strings = self.offset_of(self.dynamic_value(abi::DT_STRTAB)?)?;
@@ -62,8 +63,8 @@ impl Elf {
     }
 }
 
-/// Finds symbols in one table. Both tables are read block by block: first the places of the names among the strings, then
-/// the symbols that refer to one of them.
+/// Finds symbols in one table. Both tables are read block by block: first the offsets of the names among the
+/// strings, then the symbols that refer to one of them.
 fn find_symbols(
     source: &(impl Source + ?Sized),
     symbols: Range<u64>,
@@ -81,8 +82,8 @@ fn find_symbols(
     });
 }
 
-/// The offsets in the string table at which a symbol's name can start that is one of `names`: wherever the name and a zero
-/// byte stand, since linkers let a name share the end of a longer one.
+/// Returns the string table offsets at which a symbol's name may be one of `names`: wherever the name and a
+/// zero byte occur, since linkers let a name share the end of a longer one.
 fn places_of(source: &(impl Source + ?Sized), strings: Range<u64>, names: &[&str]) -> HashMap<u32, usize> {
     let wanted: Vec<Vec<u8>> = names.iter().map(|name| [name.as_bytes(), b"\0"].concat()).collect();
     let longest = wanted.iter().map(Vec::len).max().unwrap_or(0) as u64;

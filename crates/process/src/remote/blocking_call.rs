@@ -25,7 +25,7 @@ pub(super) enum BlockingCall {
 }
 
 impl BlockingCall {
-    /// Its name, as section 2 of the manual has it.
+    /// Its name in section 2 of the manual.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Futex => "futex",

@@ -1,4 +1,4 @@
-//! Borrowing one thread for a call, and giving it back.
+//! Borrows one thread for a call and gives it back.
 
 use super::arch::ALL_SIGNALS;
 use super::call::{Call, Returned, Safety};
@@ -16,14 +16,14 @@ use crate::Error;
 use nix::libc;
 use std::time::{Duration, Instant};
 
-/// The longest wait for an attached thread to stop: it is blocked in an interruptible wait.
+/// Time limit for an attached thread to stop; it is in an interruptible wait.
 const STOP_PATIENCE: Duration = Duration::from_millis(500);
-/// Signals that do nothing by default, of which one announces to Unbloat that the call is over.
+/// Signals that do nothing by default, one of which announces the end of the call to Unbloat.
 const ANNOUNCERS: [i32; 3] = [libc::SIGURG, libc::SIGWINCH, libc::SIGCHLD];
 
-/// A thread that was borrowed.
+/// A borrowed thread.
 pub(super) struct Loaned {
-    /// From asking it to stop to letting it go into the call.
+    /// From the request to stop until it is sent into the call.
     pub(super) held: Duration,
     /// From there until it was back in its system call, or left alone.
     pub(super) borrowed: Duration,
@@ -31,15 +31,15 @@ pub(super) struct Loaned {
     pub(super) returned: Returned,
 }
 
-/// The way in which a thread gets back into its system call when the call is over.
+/// The way in which a thread returns to its system call after the call.
 enum WayBack {
-    /// The kernel still has the thread's deadline: it goes on as after any interruption.
+    /// The kernel still has the thread's deadline, so it continues as after any interruption.
     AsInterrupted,
-    /// The call is made again, with the remaining time.
+    /// The system call is made again, with the remaining time.
     CallAgain,
 }
 
-/// Stops one thread, looks at it, and makes the call on it if all is well.
+/// Stops one thread, examines it, and makes the call on it if all is well.
 ///
 /// # Errors
 /// It was not borrowed, and is back in its system call.
@@ -58,7 +58,7 @@ pub(super) fn borrow(
     let stopped = match tracee.wait(STOP_PATIENCE)? {
         Some(Stop::Interrupted) => loan.make_ready(&tracee, &writer, check),
         Some(Stop::Signal(signal)) => {
-            // It is being woken by a signal of its own: let it have that.
+            // It is being woken by a signal of its own; deliver that.
             tracee.detach(signal)?;
             return Err(Unfit::SignalPending.into());
         }
@@ -74,8 +74,9 @@ pub(super) fn borrow(
         }
     };
     let attended = matches!(blocked.known.resumption, Resumption::KernelDeadline(_));
-    // From here on the thread is on another course, whatever becomes of Unbloat. Signals are blocked second, so
-    // that at no moment is it on its own course with its signals blocked; they stay blocked until it is back.
+    // From here on the thread is on another course, whatever becomes of Unbloat. Signals are blocked second,
+    // so that the thread is never on its own course with its signals blocked; they stay blocked until it is
+    // back.
     tracee.set_registers(if attended { &injection.direct } else { &injection.through_signal_return })?;
     let going = Instant::now();
     let away = Away { loan: &loan, writer, saved, injection, attended };
@@ -88,7 +89,7 @@ pub(super) fn borrow(
     Ok(Loaned { held: going - asked, borrowed: going.elapsed(), returned })
 }
 
-/// A thread that is to be borrowed, with everything that must be known of it before it is stopped.
+/// A thread to be borrowed, with everything that must be known of it before it is stopped.
 struct Loan<'a> {
     host: &'a Host<'a>,
     blocked: &'a Blocked,
@@ -108,7 +109,8 @@ impl<'a> Loan<'a> {
         Ok(Loan { host, blocked, call, announcement: Announcement { signal, process, thread }, remaining })
     }
 
-    /// Looks at the stopped thread, asks the caller, and lays out the chain. The thread's course is not changed.
+    /// Examines the stopped thread, asks the caller, and lays out the chain. The thread's course is
+    /// unchanged.
     fn make_ready(
         &mut self,
         tracee: &Tracee,
@@ -130,8 +132,8 @@ impl<'a> Loan<'a> {
         Ok((saved, injection))
     }
 
-    /// Lets a thread that is not borrowed go on. An interrupted `epoll_wait` would return `EINTR`: its call is made
-    /// again.
+    /// Resumes a thread that is not borrowed. An interrupted `epoll_wait` would return `EINTR`, so its call
+    /// is made again.
     fn cancel(&self, tracee: &Tracee) -> Result<(), Failure> {
         let Ok(mut registers) = tracee.registers() else { return Ok(()) };
         if self.blocked.still_there(&registers) == Some(Interrupted::Eintr) {
@@ -145,21 +147,22 @@ impl<'a> Loan<'a> {
     }
 }
 
-/// A thread that is on its way through the chain, with everything that it is given back.
+/// A thread on its way through the chain, with everything needed to give it back.
 struct Away<'a> {
     loan: &'a Loan<'a>,
     writer: Writer,
     saved: Saved,
     injection: Injection,
-    /// Tells whether the thread is attended from system call to system call.
+    /// The thread is supervised from system call to system call.
     attended: bool,
 }
 
 impl Away<'_> {
-    /// Waits for the end of the call and gives the thread back. If anything here fails, the chain gives it back.
+    /// Waits for the end of the call and gives the thread back. If anything here fails, the chain gives it
+    /// back.
     ///
     /// # Errors
-    /// The thread has ended, and mostly its process with it.
+    /// The thread has ended, usually along with its process.
     fn see_through(mut self, mut tracee: Tracee) -> Result<Returned, Failure> {
         let host = self.loan.host;
         tracee.set_signal_mask(ALL_SIGNALS)?;
@@ -194,12 +197,13 @@ impl Away<'_> {
         Ok(Returned::Back)
     }
 
-    /// Has the kernel wait for the remaining time only, where the timeout is told by the address of a `timespec`. Returns a
-    /// signal that the thread is to get: then its handler runs, and the call ends as by that.
+    /// Makes the kernel wait for the remaining time only, for a timeout passed as the address of a
+    /// `timespec`. Returns a signal to deliver to the thread: its handler then runs, and the wait ends as
+    /// that signal would end it.
     ///
-    /// At the entry of the system call its argument is pointed to the remaining time. The kernel reads that next, and no
-    /// signal handler can come between. Interrupted again at once, the thread has a deadline that the kernel keeps, and
-    /// gets its argument back.
+    /// On entry to the system call its argument is pointed to the remaining time. The kernel reads that next,
+    /// and no signal handler can intervene. Interrupted again at once, the thread has a deadline kept by the
+    /// kernel, and gets its argument back.
     fn shorten_timeout(&self, tracee: &mut Tracee) -> Result<i32, Failure> {
         let (Some(remaining), Some(address)) = (&self.loan.remaining, self.injection.timespec_at) else {
             return Ok(0);
@@ -208,7 +212,7 @@ impl Away<'_> {
         match tracee.wait(STOP_PATIENCE)? {
             Some(Stop::SystemCall) => {}
             Some(Stop::Signal(signal)) => return Ok(signal),
-            // Stopped by job control, interrupted, or gone: its timeout is whole again, and it ends late.
+            // Stopped by job control, interrupted, or gone: its full timeout applies again, and it ends late.
             Some(Stop::Group | Stop::Interrupted | Stop::Ended) | None => return Ok(0),
         }
         let mut registers = tracee.registers()?;
@@ -241,7 +245,7 @@ fn not_seized(host: &Host<'_>, errno: nix::Error) -> Failure {
     }
 }
 
-/// A signal that the thread neither handles nor blocks and that is ignored by default.
+/// Chooses a signal that the thread neither handles nor blocks and that is ignored by default.
 fn announcer(host: &Host<'_>, tid: i32) -> Result<i32, Failure> {
     let sets = threads::signals(host.pid, tid)?;
     let taken = sets.caught | sets.blocked;

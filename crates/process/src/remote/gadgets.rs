@@ -1,5 +1,5 @@
-//! Gadgets: code and data of the target's libc that a borrowed thread is led through. Nothing is written into the
-//! target's code.
+//! Gadgets: code and data of the target's libc that a borrowed thread is led through. The target's code is
+//! never written to.
 
 use super::arch::code;
 use crate::{Image, Memory};
@@ -8,29 +8,30 @@ use std::ops::Range;
 /// Addresses of gadgets in the target.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Gadgets {
-    /// Code that makes the system call `rt_sigreturn`: what libc gives the kernel as the return of signal handlers.
+    /// Code that makes the system call `rt_sigreturn`: the return address that libc registers for signal
+    /// handlers.
     pub(super) signal_returns: Vec<u64>,
-    /// A system call instruction with a return behind it, in libc's `syscall`.
+    /// A system call instruction followed by a return, in libc's `syscall`.
     pub(super) system_call: u64,
-    /// `errno`, counted from the thread pointer.
+    /// Offset of `errno` from the thread pointer.
     pub(super) errno_offset: i64,
     /// libc's code.
     pub(super) text: Range<u64>,
 }
 
-/// A part of libc does not look as every known version does.
+/// A part of libc that matches no known version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownLibc {
-    /// No signal return code.
-    #[error("its libc has no signal return code that is known")]
+    /// There is no signal return code.
+    #[error("its libc has no known signal return code")]
     SignalReturn,
     /// `syscall` has another form.
-    #[error("its libc's `syscall` has a form that is not known")]
+    #[error("its libc's `syscall` has an unknown form")]
     SystemCall,
     /// `__errno_location` has another form.
-    #[error("its libc's `__errno_location` has a form that is not known")]
+    #[error("its libc's `__errno_location` has an unknown form")]
     Errno,
-    /// The file has no code, or does not export what every glibc exports.
+    /// The file has no code, or lacks exports that every glibc has.
     #[error("its libc exports no `syscall` or `__errno_location`")]
     NotLibc,
 }
@@ -39,7 +40,7 @@ impl Gadgets {
     /// Finds the gadgets in the libc of a process.
     ///
     /// # Errors
-    /// A part does not look as it should: another libc, or a version that is not known.
+    /// A part looks unfamiliar: another libc, or an unknown version.
     pub fn in_libc(image: &Image, memory: &dyn Memory) -> Result<Self, UnknownLibc> {
         let symbols = image.symbols(&["syscall", "__errno_location"]);
         let &[Some(syscall), Some(errno_location)] = &symbols[..] else { return Err(UnknownLibc::NotLibc) };
@@ -51,11 +52,12 @@ impl Gadgets {
 
     /// Finds the gadgets in libc's code.
     ///
-    /// `text` are the bytes of its executable segment as they lie in the file, `at` is where they are mapped; `syscall`
-    /// and `errno_location` are the addresses of the functions of these names; `word` reads a word of libc's data.
+    /// `text` is the content of its executable segment in the file, mapped at `at`; `syscall` and
+    /// `errno_location` are the addresses of the functions with these names; `word` reads a word of libc's
+    /// data.
     ///
     /// # Errors
-    /// A part does not look as it should: another libc, or a version that is not known.
+    /// A part looks unfamiliar: another libc, or an unknown version.
     fn find(
         text: &[u8],
         at: u64,

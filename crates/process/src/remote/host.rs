@@ -1,4 +1,4 @@
-//! A process in which functions are called: its memory, its mappings and its gadgets.
+//! A process in which functions are called: its memory, mappings and gadgets.
 
 use super::arch::code;
 use super::call::{LeftAlone, Returned};
@@ -15,20 +15,20 @@ use std::os::unix::fs::FileExt as _;
 pub struct Host<'a> {
     /// The process.
     pub pid: Pid,
-    /// The same, pinned before it was looked at.
+    /// The same process, pinned before it was examined.
     pub pinned: &'a Pinned,
     /// Its memory.
     pub memory: &'a LiveMemory,
-    /// Its mappings, as of a moment ago.
+    /// Its mappings as of a moment ago.
     pub maps: &'a Maps,
     /// Gadgets in its libc.
     pub gadgets: &'a Gadgets,
-    /// What unwinds the stacks of its threads.
+    /// The unwinder for the stacks of its threads.
     pub unwinder: &'a Unwinder,
 }
 
 impl Host<'_> {
-    /// The system call number that the code before `pc` loads.
+    /// Returns the system call number loaded by the code before `pc`.
     pub(super) fn call_number_before(&self, pc: u64) -> Option<i64> {
         let mut before = [0; code::NUMBERED_CALL_BYTES];
         self.memory.read(pc.checked_sub(before.len() as u64)?, &mut before).ok()?;
@@ -43,21 +43,21 @@ impl Host<'_> {
         self.memory.read(at, &mut before).is_ok() && before == code::CALL
     }
 
-    /// The address at which libc makes the system call `rt_sigreturn`.
+    /// Returns the address where libc makes the system call `rt_sigreturn`.
     pub(super) fn signal_return(&self) -> u64 {
         self.gadgets.signal_returns.first().copied().unwrap_or_default()
     }
 
-    /// The program counter of a thread that has made the call of libc's `syscall`.
+    /// Returns the program counter of a thread that has made the call in libc's `syscall`.
     pub(super) fn behind_system_call(&self) -> u64 {
         self.gadgets.system_call.wrapping_add(code::CALL.len() as u64)
     }
 
-    /// Checks that a thread, which is seized and so keeps its number, belongs to the pinned process, and that this is
-    /// still the program that was looked at.
+    /// Checks that a thread belongs to the pinned process, still running the same program. The thread is
+    /// seized and so keeps its ID.
     ///
     /// # Errors
-    /// The process has ended or become another program, or the number is another process's thread by now.
+    /// The process has ended or become another program, or the ID is another process's thread by now.
     pub(super) fn check(&self, tid: i32) -> Result<(), Failure> {
         match self.pinned.check() {
             Err(Error::Replaced { .. }) => return Err(Refusal::Replaced.into()),
@@ -66,7 +66,7 @@ impl Host<'_> {
         if self.pid.proc(&format!("task/{tid}")).exists() { Ok(()) } else { Err(Unfit::Woke.into()) }
     }
 
-    /// The fate of a call whose thread cannot be followed any more.
+    /// Determines the fate of a call whose thread can no longer be followed.
     ///
     /// # Errors
     /// The process has ended or become another program, and the thread with it.
@@ -79,12 +79,12 @@ impl Host<'_> {
     }
 }
 
-/// Writes to the address space that the target had when this was opened, and to no other.
+/// A writer to the target's address space at the time of opening, and to no other.
 #[derive(Debug)]
 pub(super) struct Writer(File);
 
 impl Writer {
-    /// Opens the target's memory. Check the process afterwards: then this is its memory.
+    /// Opens the target's memory. Checking the process afterwards proves that it is this process's memory.
     ///
     /// # Errors
     /// The process is gone, or may not be written to.
@@ -93,10 +93,11 @@ impl Writer {
         file.map(Writer).map_err(|e| Error::from_io(pid, "the memory (to write to it)", e))
     }
 
-    /// Writes all bytes, or fails; then those that were written lie below the stack and mean nothing.
+    /// Writes all bytes or fails; in that case the bytes already written lie below the stack and have no
+    /// effect.
     ///
     /// # Errors
-    /// The memory is not there, or the process is gone.
+    /// The memory is absent, or the process is gone.
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.0.write_all_at(bytes, address);
         moment();

@@ -1,4 +1,4 @@
-//! The injection: the chain that is written to a borrowed thread's stack, and the registers that start it.
+//! The injection: the chain written to a borrowed thread's stack, and the registers that start it.
 
 use super::arch::{ALL_SIGNALS, Chain, Data, FrameFormat, Place, Registers, Step};
 use super::call::{Argument, Call};
@@ -13,23 +13,24 @@ use nix::libc;
 /// A chain for one thread, and the two ways to start it.
 pub(super) struct Injection {
     pub(super) chain: Chain,
-    /// Straight into the function; no signal return comes before its end, so the kernel keeps its deadline.
+    /// Directly into the function; no signal return comes before its end, so the kernel keeps its deadline.
     pub(super) direct: Registers,
-    /// Into the function by a signal return, which blocks all signals and gives it a fresh processor state.
+    /// Into the function through a signal return, which blocks all signals and provides a fresh processor
+    /// state.
     pub(super) through_signal_return: Registers,
-    /// Room for the remaining time of the wait's timeout, if the call takes the address of it. Only good while no signal
-    /// can be handled: the frame of a handler lies there.
+    /// Space for the remaining time of the wait's timeout, if the call takes its address. Only usable while
+    /// no signal can be handled, because a handler's frame would overwrite it.
     pub(super) timespec_at: Option<u64>,
 }
 
-/// The thread's announcement of the end of the call.
+/// The thread's announcement that the call has finished.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Announcement {
     /// The signal, which it ignores.
     pub(super) signal: i32,
-    /// Its process, as its own PID namespace numbers it.
+    /// The process's ID in its own PID namespace.
     pub(super) process: i32,
-    /// Itself, in the same way.
+    /// The thread's ID in the same namespace.
     pub(super) thread: i32,
 }
 
@@ -37,7 +38,7 @@ impl Injection {
     /// Lays out a chain.
     ///
     /// # Errors
-    /// The thread's stack or state does not take one.
+    /// The thread's stack or state does not permit one.
     pub(super) fn prepare(
         host: &Host<'_>,
         saved: &Saved,
@@ -74,17 +75,17 @@ impl Injection {
         let signal_return = host.signal_return();
         let steps: [Step; STEPS] = [first, restore_errno, announce];
         let chain = Chain::build(place, &steps, &data, &last, saved.mask, &state, signal_return);
-        // Neither way may the kernel take the thread for one that is within a system call.
+        // With either start, the kernel must not assume that the thread is inside a system call.
         let through_signal_return = saved.registers.returning_from_signal(signal_return, chain.entry);
         let direct = first.registers(chain.first_stack).on_thread(&saved.registers);
         Ok(Injection { chain, direct, through_signal_return, timespec_at })
     }
 }
 
-/// The call, `errno` put back, and the announcement.
+/// The call, restoring `errno`, and the announcement.
 const STEPS: usize = 3;
 
-/// The call's arguments; texts go into the chain's data.
+/// Converts the call's arguments; texts go into the chain's data.
 fn arguments(call: &Call, place: Place, data: &mut Data) -> Result<[u64; 6], Unfit> {
     let mut arguments = [0; 6];
     for (slot, argument) in arguments.iter_mut().zip(&call.arguments) {
@@ -99,7 +100,7 @@ fn arguments(call: &Call, place: Place, data: &mut Data) -> Result<[u64; 6], Unf
     Ok(arguments)
 }
 
-/// The two steps after the call: `errno` is put back, and the end is announced.
+/// Creates the two steps after the call, which restore `errno` and announce the end.
 fn closing_steps(host: &Host<'_>, saved: &Saved, announcement: Announcement) -> Result<[Step; 2], Unfit> {
     let system_call = |number: i64, arguments, blocked| Step {
         start: host.gadgets.system_call,
@@ -118,13 +119,13 @@ fn closing_steps(host: &Host<'_>, saved: &Saved, announcement: Announcement) -> 
     ])
 }
 
-/// Arguments of a `futex` call that stores a small number in a word and wakes nobody: `FUTEX_WAKE_OP` with
-/// `FUTEX_OP_SET` (`include/uapi/linux/futex.h`). It is the one system call that stores a number of the caller's choice,
-/// and so brings `errno` back without code of ours.
+/// Creates the arguments of a `futex` call that stores a small number in a word and wakes nobody:
+/// `FUTEX_WAKE_OP` with `FUTEX_OP_SET` (`include/uapi/linux/futex.h`). It is the only system call that stores
+/// a number chosen by the caller, so it can restore `errno` without any code of ours.
 fn set_word(address: u64, value: i32) -> Result<[u64; 6], Unfit> {
     const FUTEX_WAKE_OP: u64 = 5;
     const NEVER_EQUAL: u64 = 0;
-    // The operand has 12 bits with a sign; error numbers are small.
+    // The operand is a signed 12-bit number; error numbers are small.
     let operand = u64::try_from(value)
         .ok()
         .filter(|&v| v < 1 << 11)

@@ -11,15 +11,15 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// `SECCOMP_MODE_STRICT`: only `read`, `write`, `exit` and `rt_sigreturn`; anything else kills.
+/// `SECCOMP_MODE_STRICT`: allows only `read`, `write`, `exit` and `rt_sigreturn`; anything else kills.
 const SECCOMP_STRICT: i32 = 1;
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Refuses processes in which nothing is called, whatever its threads do.
+/// Refuses processes in which nothing may be called, whatever their threads do.
 ///
-/// `trusted`: the user takes responsibility for the host's init and for system call filters (`--yes`). Strict seccomp, which
-/// kills for any call of the chain's, stays refused.
+/// `trusted`: the user takes responsibility for the host's init and for system call filters (`--yes`). Strict
+/// seccomp, which kills on any of the chain's calls, is always refused.
 ///
 /// # Errors
 /// The reason.
@@ -79,9 +79,9 @@ impl Status {
     }
 }
 
-/// Reports whether a system call filter is the one that Unbloat itself lives under: the same number of filters in the same PID
-/// namespace, as in a container whose runtime filters all of its processes. Unbloat makes the calls in question itself,
-/// and would not be here if they killed.
+/// Returns whether a system call filter is the one that also applies to Unbloat: the same number of filters
+/// in the same PID namespace, as in a container whose runtime filters all of its processes. Unbloat makes the
+/// calls in question itself, and would not be running if they killed.
 fn is_filter_of(thread: &Status, ours: &Status) -> bool {
     ["Seccomp:", "Seccomp_filters:"].iter().all(|name| thread.number(name) == ours.number(name))
 }
@@ -94,8 +94,9 @@ fn namespace(path: &str) -> Option<String> {
     Some(fs::read_link(path).ok()?.to_str()?.to_owned())
 }
 
-/// Reports whether the process's control group is frozen, as far as Unbloat sees the control groups (`docker pause`, `cgroup.freeze`,
-/// the freezer of version 1). Its threads would take up the call when they are thawed, whenever that is.
+/// Returns whether the process's control group is frozen, as far as Unbloat sees the control groups (`docker
+/// pause`, `cgroup.freeze`, the freezer of version 1). Its threads would run the call when they are thawed,
+/// whenever that is.
 fn is_frozen(pid: Pid) -> bool {
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     let mounts = read(Path::new("/proc/self/mounts"));
@@ -125,16 +126,17 @@ fn is_frozen(pid: Pid) -> bool {
     })
 }
 
-/// Reports whether two processes have one address space (`kcmp(2)`, `KCMP_VM`). A kernel without the call: no.
+/// Returns whether two processes share an address space (`kcmp(2)`, `KCMP_VM`); false on a kernel without the
+/// call.
 fn share_memory(a: Pid, b: Pid) -> bool {
     const KCMP_VM: libc::c_int = 1;
-    // SAFETY: the call reads no memory of ours.
+    // SAFETY: the call reads none of our memory.
     b.0 > 0 && unsafe { libc::syscall(libc::SYS_kcmp, a.0, b.0, KCMP_VM, 0, 0) } == 0
 }
 
-/// Reports whether a blocked read of a descriptor can be interrupted and taken up again without the program seeing it:
-/// a pipe, an event, timer or signal descriptor, or a socket without a receive timeout (with one, the kernel answers
-/// `EINTR`; `sock_intr_errno`, `include/net/sock.h`).
+/// Returns whether a blocked read of a descriptor can be interrupted and resumed without the program
+/// noticing: a pipe, an event, timer or signal descriptor, or a socket without a receive timeout (with one,
+/// the kernel answers `EINTR`; `sock_intr_errno`, `include/net/sock.h`).
 pub(super) fn reads_survive(pid: Pid, descriptor: i32) -> bool {
     let path = pid.proc(&format!("fd/{descriptor}"));
     let Ok(kind) = fs::metadata(&path).map(|file| file.file_type()) else { return false };

@@ -1,4 +1,4 @@
-//! The reasons for which a thread, or a whole process, is left alone.
+//! The reasons to leave a thread, or a whole process, alone.
 
 use crate::{Error, Pid};
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(super) enum Failure {
     Unfit(Unfit),
     /// Not now, on no thread.
     Busy(&'static str),
-    /// Not in this process.
+    /// Not in this process at all.
     Refused(Refusal),
 }
 
@@ -29,7 +29,7 @@ impl From<Refusal> for Failure {
 impl From<nix::Error> for Failure {
     fn from(errno: nix::Error) -> Self {
         match errno {
-            // The thread has ended, or is not stopped any more: it was killed.
+            // The thread has ended, or is no longer stopped because it was killed.
             nix::Error::ESRCH | nix::Error::ECHILD => Failure::Unfit(Unfit::Woke),
             errno => Failure::Refused(Refusal::Process(Error::from_io(Pid(0), "its threads", errno.into()))),
         }
@@ -51,19 +51,19 @@ pub enum Unfit {
     /// It is no longer where `/proc` showed it.
     #[error("a thread woke up just then")]
     Woke,
-    /// The kernel does not stop it for a tracer.
+    /// The kernel cannot stop it for a tracer.
     #[error("a thread does not stop: its cgroup is frozen, or the machine is very busy")]
     NotStopping,
     /// Its process has just been stopped by job control.
     #[error("the process was stopped just then")]
     Stopped,
-    /// A signal waits to be handled.
+    /// A signal is pending.
     #[error("a thread has a signal to handle first")]
     SignalPending,
     /// Every signal that could announce the end of the call has a handler or is blocked.
     #[error("the program handles SIGURG, SIGWINCH and SIGCHLD itself")]
     NoSignalFree,
-    /// The stack pointer is not in the thread's own stack.
+    /// The stack pointer is outside the thread's own stack.
     #[error(
         "a thread runs on a stack that is not its own (a fiber's, a coroutine's, an alternate signal stack)"
     )]
@@ -71,28 +71,28 @@ pub enum Unfit {
     /// The stack is nearly full.
     #[error("a thread has too little stack left")]
     NoRoom,
-    /// It is inside of a signal handler, which may have interrupted the allocator.
-    #[error("a thread is inside of a signal handler")]
+    /// It is inside a signal handler, which may have interrupted the allocator.
+    #[error("a thread is inside a signal handler")]
     InSignalHandler,
-    /// Control-flow enforcement.
+    /// Control-flow enforcement is active.
     #[error("a thread has a shadow stack (CET), which takes no return addresses from outside")]
     ShadowStack,
-    /// 32-bit or x32 code.
+    /// It runs 32-bit or x32 code.
     #[error("a thread runs 32-bit code")]
     Not64Bit,
-    /// AMX tiles or something newer.
-    #[error("a thread uses processor state that signal frames here do not hold (AMX)")]
+    /// It uses AMX tiles or something newer.
+    #[error("a thread uses processor state that signal frames here do not contain (AMX)")]
     ExtendedState,
-    /// A read of something that an interruption would show on.
-    #[error("a thread reads from a file whose reads do not survive an interruption unseen")]
+    /// It reads from a file whose reads reveal an interruption.
+    #[error("a thread reads from a file whose reads reveal an interruption")]
     FileWait,
-    /// The time that is left of a timeout is not known.
-    #[error("a thread waits with a timeout whose rest this kernel does not tell")]
+    /// The remaining time of a timeout is unknown.
+    #[error("a thread waits with a timeout whose remaining time this kernel does not report")]
     TimeoutUnknown,
-    /// A timed wait outside of libc.
+    /// It is in a timed wait outside libc.
     #[error("a thread waits with a timeout in code that is not libc's, whose registers must not change")]
     TimedOutsideLibc,
-    /// The caller's own check.
+    /// The caller's own check failed.
     #[error("{0}")]
     Checked(&'static str),
 }
@@ -106,43 +106,46 @@ pub enum Refusal {
         .waited.as_secs_f64()
     )]
     NoSafePoint {
-        /// The time that it was tried.
+        /// Time spent trying.
         waited: Duration,
         /// The last obstacle.
         why: String,
     },
-    /// The process is Unbloat.
+    /// The process is Unbloat itself.
     #[error("this is Unbloat itself")]
     Myself,
-    /// The host's init.
-    #[error("PID 1 of the host is left alone; say --yes if you mean it")]
+    /// The process is the host's init.
+    #[error("PID 1 of the host is left alone unless --yes is given")]
     HostInit,
-    /// Somebody traces it.
-    #[error("it is traced by process {tracer} (a debugger, strace); only one can. Detach that first")]
+    /// The process is being traced.
+    #[error(
+        "it is traced by process {tracer} (a debugger, strace), and only one tracer is possible. \
+        Detach it first"
+    )]
     Traced {
-        /// Who.
+        /// The tracer.
         tracer: Pid,
     },
     /// The memory belongs to two processes.
     #[error("it shares its memory with its parent (vfork, posix_spawn) for the moment")]
     SharedMemory,
-    /// A system call filter that is not ours.
+    /// The process has a system call filter other than ours.
     #[error(
-        "a seccomp filter restricts its system calls, and what it does to one that it forbids cannot be known from \
-         outside. Run Unbloat inside the same container, or say --yes to trust that the filter allows madvise, brk, \
-         futex, tgkill and rt_sigreturn"
+        "a seccomp filter restricts its system calls, and its reaction to a forbidden one is unknown from \
+         outside. Run Unbloat inside the same container, or give --yes to trust that the filter allows \
+         madvise, brk, futex, tgkill and rt_sigreturn"
     )]
     Seccomp,
-    /// Strict mode.
+    /// Seccomp's strict mode applies.
     #[error("seccomp's strict mode would kill it for returning memory")]
     SeccompStrict,
-    /// Job control.
-    #[error("the process is stopped (SIGSTOP, Ctrl-Z); let it go on with SIGCONT first")]
+    /// Job control has stopped the process.
+    #[error("the process is stopped (SIGSTOP, Ctrl-Z); continue it with SIGCONT first")]
     Stopped,
-    /// Its control group.
-    #[error("its control group is frozen (docker pause); let it go on first")]
+    /// Its control group is frozen.
+    #[error("its control group is frozen (docker pause); unfreeze it first")]
     Frozen,
-    /// This machine.
+    /// This machine lacks a requirement.
     #[error(
         "the kernel's signal frames have no extended state on this machine, so a thread cannot be restored"
     )]
@@ -150,7 +153,7 @@ pub enum Refusal {
     /// It became another program.
     #[error("it became another program (exec) meanwhile. Try again")]
     Replaced,
-    /// It went away meanwhile.
+    /// It ended meanwhile.
     #[error("it ended meanwhile")]
     Ended,
     /// The kernel's reason.

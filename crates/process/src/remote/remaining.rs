@@ -1,8 +1,9 @@
 //! The remaining time of a thread's relative timeout.
 //!
-//! For some waits the kernel keeps the deadline in the thread, where nobody can read it, and forgets it at the first
-//! signal return. The remaining time is then taken from the kernel (`nanosleep` writes it for the caller), or else
-//! computed from how long the thread has slept. Where neither is exact the wait ends late, never early.
+//! For some waits the kernel keeps the deadline in the thread, where nobody can read it, and forgets it at
+//! the first signal return. The remaining time is then taken from the kernel (`nanosleep` writes it for the
+//! caller), or computed from how long the thread has slept. Where neither is exact the wait ends late, never
+//! early.
 
 use super::arch::Registers;
 use super::refusal::{Failure, Unfit};
@@ -20,10 +21,12 @@ pub(super) struct Remaining {
 }
 
 impl Remaining {
-    /// The remaining time of a blocked thread; `None` if the same arguments mean the same again. Ask before it is stopped.
+    /// Returns the remaining time of a blocked thread; `None` if the same arguments still mean the same. Call
+    /// this before stopping the thread.
     ///
     /// # Errors
-    /// The kernel forgets the timeout when it interrupts the call, and does not say how long the thread has slept.
+    /// The kernel forgets the timeout when it interrupts the call, and does not report how long the thread
+    /// has slept.
     pub(super) fn of(pid: Pid, memory: &LiveMemory, blocked: &Blocked) -> Result<Option<Self>, Failure> {
         let (timeout, kernel_knows) = match blocked.known.resumption {
             Resumption::SameCall => return Ok(None),
@@ -33,7 +36,7 @@ impl Remaining {
         let arguments = &blocked.call.arguments;
         let whole = match timeout {
             Timeout::Milliseconds(index) => Some(Duration::from_millis(arguments[index] & 0x7fff_ffff)),
-            // Below the stack an Unbloat that was killed has left it; what lies there by now may be anything.
+            // Left below the stack by an Unbloat that was killed; the memory may contain anything by now.
             Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _)
                 if lies_below(arguments[index], blocked.stack_pointer) =>
             {
@@ -45,7 +48,7 @@ impl Remaining {
         };
         let whole = whole.ok_or(Unfit::TimeoutUnknown)?;
         let slept = threads::asleep_for(pid, blocked.tid);
-        // After it: time that passed meanwhile must not be counted twice.
+        // Afterwards, so that time passing meanwhile is not counted twice.
         let at = Instant::now();
         let left = match slept.and_then(|slept| whole.checked_sub(slept)) {
             Some(left) => left,
@@ -56,7 +59,7 @@ impl Remaining {
         Ok(Some(Remaining { timeout, left, at }))
     }
 
-    /// Takes over what the kernel has written for the caller when it interrupted the call.
+    /// Takes over the time that the kernel wrote for the caller when it interrupted the call.
     pub(super) fn learn(&mut self, memory: &LiveMemory, blocked: &Blocked) {
         if let Timeout::TimespecWithRest(_, written) = self.timeout
             && let Some(left) = timespec(memory, blocked.call.arguments[written])
@@ -65,12 +68,12 @@ impl Remaining {
         }
     }
 
-    /// The remaining time now.
+    /// Returns the time remaining now.
     fn now(&self) -> Duration {
         self.left.saturating_sub(self.at.elapsed())
     }
 
-    /// The remaining time as the bytes of a `struct timespec`, if that is how the call takes it.
+    /// Returns the remaining time as the bytes of a `struct timespec`, if the call takes it in that form.
     pub(super) fn as_timespec(&self) -> Option<[u8; 16]> {
         if matches!(self.timeout, Timeout::Milliseconds(_)) {
             return None;
@@ -90,14 +93,14 @@ impl Remaining {
         }
     }
 
-    /// Has the call's argument point to a `timespec` at `address`, if it points to one.
+    /// Points the call's argument to a `timespec` at `address`, if it takes a pointer.
     pub(super) fn point_to(&self, address: u64, registers: &mut Registers) {
         if let Some(index) = self.timeout.pointer() {
             registers.set_argument(index, address);
         }
     }
 
-    /// Has the call's argument point to the program's own `timespec` again.
+    /// Points the call's argument back to the program's own `timespec`.
     pub(super) fn point_back(&self, arguments: &[u64; 6], registers: &mut Registers) {
         if let Some(index) = self.timeout.pointer() {
             registers.set_argument(index, arguments[index]);

@@ -12,21 +12,21 @@ use super::wait::{ERESTARTNOHAND, Interrupted, Resumption};
 use crate::Memory;
 use std::ops::Range;
 
-/// Everything that a thread is given back.
+/// Everything that is restored in the thread.
 pub(super) struct Saved {
     pub(super) registers: Registers,
     /// The way in which it left its system call.
     interrupted: Interrupted,
     /// Its signal mask.
     pub(super) mask: u64,
-    /// Its extended state, as `ptrace` gives it.
+    /// Its extended state in the format of `ptrace`.
     pub(super) state: Vec<u8>,
     pub(super) errno: i32,
     pub(super) errno_address: u64,
 }
 
 impl Blocked {
-    /// The way in which the stopped thread left its system call; `None` if it is not in it any more.
+    /// Returns how the stopped thread left its system call; `None` if it is no longer in it.
     pub(super) fn still_there(&self, registers: &Registers) -> Option<Interrupted> {
         let same = registers.system_call() == self.number_now
             && registers.stack_pointer() == self.stack_pointer
@@ -37,10 +37,10 @@ impl Blocked {
 }
 
 impl Saved {
-    /// Looks at a stopped thread and saves its state.
+    /// Examines a stopped thread and saves its state.
     ///
     /// # Errors
-    /// It is not fit to be borrowed.
+    /// It is unfit to be borrowed.
     pub(super) fn of(
         host: &Host<'_>,
         tracee: &Tracee,
@@ -71,21 +71,21 @@ impl Saved {
     }
 }
 
-/// Checks that the thread waits in code that can take a call.
+/// Checks that the thread waits in code that permits a call.
 fn check_code(host: &Host<'_>, blocked: &Blocked, registers: &Registers) -> Result<(), Unfit> {
     let pc = registers.program_counter();
     if !registers.is_native() || !host.is_behind_call(pc) {
         return Err(Unfit::Not64Bit);
     }
-    // The remaining time of a timeout may have to be put into an argument's register. The functions of libc have no use
-    // for those after the call; inline assembly of others may.
+    // The remaining time of a timeout may have to be put into an argument's register. libc's functions do not
+    // use those after the call; inline assembly elsewhere may.
     if blocked.known.resumption != Resumption::SameCall && !host.gadgets.text.contains(&pc) {
         return Err(Unfit::TimedOutsideLibc);
     }
     Ok(())
 }
 
-/// Checks that the thread is in no signal handler and not inside of code that the caller forbids.
+/// Checks that the thread is outside signal handlers and outside code forbidden by the caller.
 fn check_stack(host: &Host<'_>, blocked: &Blocked, call: &Call, registers: &Registers) -> Result<(), Unfit> {
     let main_thread = blocked.tid == host.pid.0;
     let stack = Stack::of(
@@ -100,13 +100,13 @@ fn check_stack(host: &Host<'_>, blocked: &Blocked, call: &Call, registers: &Regi
         return Err(Unfit::InSignalHandler);
     }
     if is_inside(host, &call.forbidden, &stack, registers) {
-        return Err(Unfit::Checked("a thread waits inside of the allocator"));
+        return Err(Unfit::Checked("a thread waits inside the allocator"));
     }
     Ok(())
 }
 
-/// Whether the thread may be inside of some code. A stack that cannot be unwound is searched for anything that could be a
-/// return address into it; the words that earlier calls have left there count, too, then.
+/// Returns whether the thread may be executing some code. A stack that cannot be unwound is searched for any
+/// potential return address into it, so leftovers of earlier calls count as well.
 fn is_inside(host: &Host<'_>, code: &[Range<u64>], stack: &Stack, registers: &Registers) -> bool {
     let here = |at: &u64| code.iter().any(|code| code.contains(at));
     if here(&registers.program_counter()) {
@@ -116,14 +116,14 @@ fn is_inside(host: &Host<'_>, code: &[Range<u64>], stack: &Stack, registers: &Re
 }
 
 impl Saved {
-    /// The registers with which the kernel sees a thread that was interrupted in its system call, and does itself what
-    /// belongs to that, also if a signal has come meanwhile. For a thread that has returned from a signal frame since:
-    /// the kernel makes the call again.
+    /// Returns the registers with which the kernel sees a thread that was interrupted in its system call and
+    /// does everything else itself, even if a signal has arrived meanwhile. For a thread that has returned
+    /// from a signal frame since, the kernel makes the call again.
     ///
-    /// A timeout in a register is shortened to the remaining time. One that the call takes the address of stays the
-    /// program's own, the whole timeout: whatever lies below the stack can be overwritten by the frame of a signal handler
-    /// before the call is made, and the wait would end early. So it ends late instead, unless
-    /// [`Remaining`] is put in its place where no handler can come between.
+    /// A timeout in a register is shortened to the remaining time. One passed by address stays the program's
+    /// own, the whole timeout: the frame of a signal handler could overwrite anything below the stack before
+    /// the call is made, and the wait would end early. So it ends late instead, unless [`Remaining`] is put
+    /// in its place where no handler can intervene.
     pub(super) fn way_back(&self, blocked: &Blocked, remaining: Option<&Remaining>) -> Registers {
         let mut registers = self.registers;
         registers.set_system_call(blocked.call.number);
@@ -136,7 +136,7 @@ impl Saved {
         registers
     }
 
-    /// The registers with which the chain ends if Unbloat is not there any more: at the system call instruction, to
+    /// Returns the registers with which the chain ends without Unbloat: at the system call instruction, to
     /// make the call again.
     pub(super) fn without_unbloat(&self, blocked: &Blocked, remaining: Option<&Remaining>) -> Registers {
         let mut again = self.way_back(blocked, remaining).before_call(blocked.call.number);

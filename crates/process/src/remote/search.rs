@@ -1,4 +1,4 @@
-//! Searching a process for a thread that can be borrowed, until there is one or the time is over.
+//! Searches a process for a thread that can be borrowed, until one is found or the time is up.
 
 use super::borrow::{Loaned, borrow};
 use super::call::{Borrowed, Call, Safety};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// Pauses between attempts: the first, and the longest.
 const BACKOFF: Range<Duration> = Duration::from_millis(2)..Duration::from_millis(64);
 
-/// Calls a function on a thread that is blocked in a system call of the known list, and brings the thread back.
+/// Calls a function on a thread that is blocked in a listed system call, and brings the thread back.
 ///
-/// `check` is asked while the thread is stopped and everything else runs; it must be quick.
+/// `check` is called while the thread is stopped and everything else runs; it must be quick.
 ///
 /// # Errors
 /// No thread could be borrowed within `timeout`, or the process is gone or may not be touched.
@@ -46,7 +46,7 @@ enum NotBorrowed {
     Refused(Refusal),
 }
 
-/// Tries every thread that is blocked in a call of the known list, once.
+/// Tries every thread that is blocked in a listed call, once.
 fn attempt_any(
     host: &Host<'_>,
     call: &Call,
@@ -55,7 +55,7 @@ fn attempt_any(
 ) -> Result<Borrowed, NotBorrowed> {
     let candidates = threads::candidates(host.pid, |pc| host.call_number_before(pc))
         .map_err(|error| NotBorrowed::Refused(error.into()))?;
-    let mut why = "no thread is blocked in a system call that can be interrupted unseen".to_owned();
+    let mut why = "no thread is blocked in a system call that can be interrupted unnoticed".to_owned();
     for blocked in candidates {
         match borrow(host, &blocked, call, check) {
             Ok(Loaned { held, borrowed, returned }) => {

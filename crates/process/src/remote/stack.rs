@@ -1,11 +1,11 @@
-//! Checks that a blocked thread's stack can carry a call: it is the thread's own, has room, and holds no frame of a signal
-//! handler or of code that must not be interrupted.
+//! Checks that a blocked thread's stack can carry a call: it is the thread's own, has room, and contains no
+//! frame of a signal handler or of code that must not be interrupted.
 
 use super::refusal::Unfit;
-use crate::{Backing, LiveMemory, Maps, Memory, PAGE_SIZE, Residency};
+use crate::{Backing, LiveMemory, Maps, Memory, Residency, page_size};
 use std::ops::Range;
 
-/// Stacks that are used deeper than this are not looked through.
+/// Maximum depth of a stack; deeper ones are not searched.
 const DEEPEST: u64 = 16 << 20;
 
 /// The used part of a thread's stack.
@@ -17,11 +17,12 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// Reads the stack of a stopped thread: from its stack pointer to its bottom.
+    /// Reads the stack of a stopped thread, from its stack pointer to its bottom.
     ///
-    /// The main thread has `[stack]`. glibc puts another thread's control block (where fs points) above its stack in
-    /// one mapping (`allocate_stack`, nptl/allocatestack.c), with a guard below. A thread that runs on anything else,
-    /// an alternate signal stack or a fiber's or coroutine's, is not borrowed: below its stack pointer may lie data.
+    /// The main thread has `[stack]`. glibc puts another thread's control block (the target of fs) above its
+    /// stack in one mapping (`allocate_stack`, nptl/allocatestack.c), with a guard below. A thread that runs
+    /// on anything else (an alternate signal stack, a fiber's or coroutine's stack) is not borrowed, because
+    /// there may be data below its stack pointer.
     pub(super) fn of(
         memory: &LiveMemory,
         maps: &Maps,
@@ -41,22 +42,23 @@ impl Stack {
         if !mapping.write || mapping.shared || used.end - used.start > DEEPEST {
             return Err(Unfit::ForeignStack);
         }
-        // All of it, the few pages that are not resident included: a swapped-out frame must not be missed. A guard in
-        // between would mean that the stack pointer is on another stack; it makes the reading fail.
+        // All of it, including the few pages that are not resident, since a swapped-out frame must not be
+        // missed. A guard in between means that the stack pointer is on another stack; it makes the read
+        // fail.
         let mut bytes = vec![0; (used.end - used.start) as usize];
         memory.read(used.start, &mut bytes).map_err(|_| Unfit::ForeignStack)?;
         let words = bytes.chunks_exact(8).filter_map(|w| w.try_into().ok()).map(u64::from_le_bytes).collect();
         Ok(Stack { start: used.start, words })
     }
 
-    /// The word at an address.
+    /// Returns the word at an address.
     pub(super) fn word(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start).filter(|offset| offset % 8 == 0)?;
         self.words.get(usize::try_from(offset / 8).ok()?).copied()
     }
 
-    /// Returns whether any word of the stack lies in one of the ranges. Every function that has been called and not returned
-    /// has its return address here; a left-over of an earlier call may lie here, too, and then counts as well.
+    /// Returns whether any word of the stack lies in one of the ranges. Every function that has not returned
+    /// has its return address here; a leftover of an earlier call may lie here as well, and also counts.
     pub(super) fn mentions(&self, ranges: &[Range<u64>]) -> bool {
         self.words.iter().any(|word| ranges.iter().any(|range| range.contains(word)))
     }
@@ -64,7 +66,7 @@ impl Stack {
 
 /// Checks that a thread's stack has `bytes` of room below an address.
 ///
-/// `[stack]` grows by itself, so that of the main thread needs to be mapped only where Unbloat writes.
+/// `[stack]` grows by itself, so the main thread's needs to be mapped only where Unbloat writes.
 pub(super) fn check_room(
     memory: &LiveMemory,
     maps: &Maps,
@@ -73,7 +75,7 @@ pub(super) fn check_room(
     bytes: u64,
 ) -> Result<(), Unfit> {
     let lowest = if main_thread { written.start } else { written.start.saturating_sub(bytes) };
-    let pages = lowest & !(PAGE_SIZE - 1)..written.end.next_multiple_of(PAGE_SIZE);
+    let pages = lowest & !(page_size() - 1)..written.end.next_multiple_of(page_size());
     let mapping = maps.find(written.end).ok_or(Unfit::NoRoom)?;
     if mapping.start > pages.start {
         return Err(Unfit::NoRoom);
@@ -82,8 +84,9 @@ pub(super) fn check_room(
     readable(memory, &residency)
 }
 
-/// Touches pages that are not resident: a guard that is no mapping of its own (`MADV_GUARD_INSTALL`, glibc 2.42 on
-/// Linux 6.13) shows only so. Reading an absent page maps the shared zero page, which does not count in RSS.
+/// Touches absent pages, because a guard without its own mapping (`MADV_GUARD_INSTALL`, glibc 2.42 on Linux
+/// 6.13) is detectable only in this way. Reading an absent page maps the shared zero page, which does not
+/// count in RSS.
 fn readable(memory: &LiveMemory, pages: &Residency) -> Result<(), Unfit> {
     let mut byte = [0];
     let mut at = pages.start();
@@ -91,7 +94,7 @@ fn readable(memory: &LiveMemory, pages: &Residency) -> Result<(), Unfit> {
         if !pages.is_resident(at) {
             memory.read(at, &mut byte).map_err(|_| Unfit::NoRoom)?;
         }
-        at += PAGE_SIZE;
+        at += page_size();
     }
     Ok(())
 }

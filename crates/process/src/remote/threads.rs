@@ -1,16 +1,17 @@
-//! The threads of a process as `/proc` shows them, without touching any, and the system calls that they are blocked in.
+//! The threads of a process according to `/proc`, without touching any, and the system calls in which they
+//! are blocked.
 
 use super::wait::{KnownWait, Resumption, SystemCall};
 use crate::{Error, Pid, Result};
 use std::fs;
 use std::time::Duration;
 
-/// A thread that is blocked in a system call of the known list.
+/// A thread that is blocked in a listed system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blocked {
-    /// The thread, as Unbloat's PID namespace numbers it.
+    /// The thread's ID in Unbloat's PID namespace.
     pub(super) tid: i32,
-    /// The call as it runs now: `restart_syscall` if it was interrupted before.
+    /// The currently running call: `restart_syscall` if it was interrupted before.
     pub(super) number_now: i64,
     /// The call that the thread made.
     pub(super) call: SystemCall,
@@ -18,7 +19,7 @@ pub(super) struct Blocked {
     pub(super) known: KnownWait,
     /// Its stack pointer.
     pub(super) stack_pointer: u64,
-    /// The address behind its system call instruction.
+    /// The address after its system call instruction.
     pub(super) program_counter: u64,
 }
 
@@ -30,36 +31,37 @@ pub(super) struct Position {
     pub(super) program_counter: u64,
 }
 
-/// Signal sets of `/proc/PID/task/TID/status`, one bit a signal, lowest signal 1.
+/// Signal sets in `/proc/PID/task/TID/status`, one bit per signal, signal 1 lowest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SignalSets {
-    /// Waiting to be delivered, to the thread or its process.
+    /// Pending, for the thread or its process.
     pub(super) pending: u64,
-    /// Blocked at this moment.
+    /// Currently blocked.
     pub(super) blocked: u64,
-    /// With a handler.
+    /// Handled.
     pub(super) caught: u64,
 }
 
-/// The bit of a signal in a set.
+/// Returns the bit of a signal in a set.
 pub(super) fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// The threads of a process.
+/// Lists the threads of a process.
 pub(super) fn of(pid: Pid) -> Result<Vec<i32>> {
     let entries = fs::read_dir(pid.proc("task")).map_err(|e| Error::from_io(pid, "the threads", e))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The place at which a thread is blocked; `None` while it runs.
+/// Returns where a thread is blocked; `None` while it runs.
 pub(super) fn position(pid: Pid, tid: i32) -> Result<Option<Position>> {
     let text = fs::read_to_string(pid.proc(&format!("task/{tid}/syscall")))
         .map_err(|e| Error::from_io(pid, "what its threads wait for", e))?;
     Ok(parse_position(&text))
 }
 
-/// `NUMBER 0xARGUMENT × 6 0xSP 0xPC`, or `running`, or `-1 0xSP 0xPC` (Linux `fs/proc/base.c`, `proc_pid_syscall`).
+/// Parses `NUMBER 0xARGUMENT × 6 0xSP 0xPC`, or `running`, or `-1 0xSP 0xPC` (Linux `fs/proc/base.c`,
+/// `proc_pid_syscall`).
 fn parse_position(text: &str) -> Option<Position> {
     let mut fields = text.split_whitespace();
     let number = fields.next()?.parse().ok()?;
@@ -72,7 +74,7 @@ fn parse_position(text: &str) -> Option<Position> {
     Some(Position { call, stack_pointer, program_counter })
 }
 
-/// A thread's signals.
+/// Reads a thread's signal sets.
 pub(super) fn signals(pid: Pid, tid: i32) -> Result<SignalSets> {
     let status = fs::read_to_string(pid.proc(&format!("task/{tid}/status")))
         .map_err(|e| Error::from_io(pid, "the signals of its threads", e))?;
@@ -84,7 +86,7 @@ pub(super) fn signals(pid: Pid, tid: i32) -> Result<SignalSets> {
     Ok(SignalSets { pending, blocked: set("SigBlk:"), caught: set("SigCgt:") })
 }
 
-/// The numbers of a process and one of its threads in the PID namespace that they live in (`NSpid`, last column).
+/// Returns the IDs of a process and one of its threads in their own PID namespace (`NSpid`, last column).
 pub(super) fn own_numbers(pid: Pid, tid: i32) -> Option<(i32, i32)> {
     let innermost = |status: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -95,13 +97,13 @@ pub(super) fn own_numbers(pid: Pid, tid: i32) -> Option<(i32, i32)> {
     Some((innermost(&process)?, innermost(&thread)?))
 }
 
-/// For how long a blocked thread has not run, at least. The scheduler notes when a thread was last accounted
-/// (`se.exec_start` in `/proc/PID/task/TID/sched`, `kernel/sched/debug.c`), in milliseconds of the run queue's task
-/// clock, which stands still for interrupts and stolen time; our own entry, on the same processor, says what time it is
-/// there now. `None` where the kernel does not tell.
+/// Returns for how long a blocked thread has not run, at least. The scheduler records when a thread was last
+/// accounted (`se.exec_start` in `/proc/PID/task/TID/sched`, `kernel/sched/debug.c`), in milliseconds of the
+/// run queue's task clock, which excludes interrupts and stolen time. Our own entry, on the same processor,
+/// shows the current value of that clock. `None` if the kernel does not report it.
 pub(super) fn asleep_for(pid: Pid, tid: i32) -> Option<Duration> {
     let stat = fs::read_to_string(pid.proc(&format!("task/{tid}/stat"))).ok()?;
-    // Field 39 of proc(5), `processor`; fields are counted from behind the command's closing parenthesis.
+    // Field 39 of proc(5), `processor`; fields are counted from the command's closing parenthesis.
     let processor: usize = stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()?;
     let then = exec_start(&format!("/proc/{pid}/task/{tid}/sched"))?;
     let now = on_processor(processor, || exec_start("/proc/thread-self/sched"))??;
@@ -129,10 +131,10 @@ fn on_processor<T>(processor: usize, look: impl FnOnce() -> T) -> Option<T> {
     Some(seen)
 }
 
-/// The threads that may be borrowed, best first: those whose wait is the least affected come first.
+/// Returns the threads that may be borrowed, least affected waits first.
 ///
-/// `call_before_restart` names the call of a thread that the kernel has put into `restart_syscall`, from the code
-/// before its program counter.
+/// `call_before_restart` names the call of a thread that the kernel has put into `restart_syscall`, from the
+/// code before its program counter.
 pub(super) fn candidates(pid: Pid, call_before_restart: impl Fn(u64) -> Option<i64>) -> Result<Vec<Blocked>> {
     let mut candidates = Vec::new();
     for tid in of(pid)? {
@@ -165,7 +167,7 @@ pub(super) fn candidates(pid: Pid, call_before_restart: impl Fn(u64) -> Option<i
 fn rank(pid: Pid, blocked: &Blocked) -> u8 {
     match blocked.known.resumption {
         Resumption::SameCall if blocked.known.call.shows_interruption() => 2,
-        // The main thread may be the only one that handles signals: any other first.
+        // The main thread may be the only one that handles signals, so prefer any other.
         Resumption::SameCall => u8::from(blocked.tid == pid.0),
         Resumption::KernelDeadline(_) => 3,
         Resumption::Forgotten(_) => 4,
@@ -206,7 +208,7 @@ mod tests {
         });
         let tid = receive.recv().unwrap();
         std::thread::sleep(Duration::from_millis(120));
-        // A kernel without the file says nothing; one that has it must not claim more than the truth.
+        // A kernel without the file reports nothing; one with it must not overstate the time.
         if let Some(slept) = asleep_for(Pid::this(), tid) {
             assert!(slept >= Duration::from_millis(60), "{slept:?}");
         }

@@ -1,8 +1,8 @@
 //! One thread under `ptrace(2)`.
 //!
-//! Attached with `PTRACE_SEIZE`, which neither stops nor signals anything, and never with `PTRACE_O_EXITKILL`: when
-//! Unbloat ends, in whatever way, the kernel detaches and lets the thread run. All requests must come from the thread
-//! of Unbloat that attached.
+//! Attached with `PTRACE_SEIZE`, which neither stops nor signals anything, and never with
+//! `PTRACE_O_EXITKILL`: when Unbloat ends, in whatever way, the kernel detaches and lets the thread run. All
+//! requests must come from the Unbloat thread that attached.
 
 #![allow(unsafe_code)] // ptrace requests that no crate wraps
 
@@ -16,7 +16,7 @@ use nix::unistd::Pid as NixPid;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// Room for the extended state: AMX needs 11 KiB.
+/// Space for the extended state: AMX needs 11 KiB.
 const XSTATE_ROOM: usize = 16 << 10;
 
 /// The reason why a traced thread is stopped.
@@ -26,9 +26,9 @@ pub(super) enum Stop {
     Interrupted,
     /// A signal is about to be delivered.
     Signal(i32),
-    /// It enters or leaves a system call.
+    /// It is entering or leaving a system call.
     SystemCall,
-    /// Job control stops the whole process.
+    /// Job control is stopping the whole process.
     Group,
     /// It has ended.
     Ended,
@@ -43,13 +43,13 @@ pub(super) struct Tracee {
     _here: PhantomData<*const ()>,
 }
 
-/// Registers in one cache-line-aligned block within one page: the kernel copies them word by word, and must not meet a
-/// page boundary half way.
+/// Registers in one cache-line-aligned block within one page: the kernel copies them word by word, and must
+/// not encounter a page boundary halfway.
 #[repr(align(256))]
 struct Aligned(user_regs_struct);
 
 impl Tracee {
-    /// Attaches to a thread, which goes on running.
+    /// Attaches to a thread, which keeps running.
     pub(super) fn seize(tid: i32) -> nix::Result<Self> {
         let tid = NixPid::from_raw(tid);
         let news = News::expect();
@@ -65,7 +65,7 @@ impl Tracee {
         result
     }
 
-    /// Waits for the next stop; `None` when there is none in time.
+    /// Waits for the next stop; `None` if there is none in time.
     pub(super) fn wait(&mut self, patience: Duration) -> nix::Result<Option<Stop>> {
         let start = Instant::now();
         loop {
@@ -97,12 +97,12 @@ impl Tracee {
         }
     }
 
-    /// The general registers of the stopped thread.
+    /// Reads the general registers of the stopped thread.
     pub(super) fn registers(&self) -> nix::Result<Registers> {
         ptrace::getregs(self.tid).map(Registers)
     }
 
-    /// Loads all general registers in one request: the one step that sets the thread on another course.
+    /// Loads all general registers in one request: the single step that sets the thread on another course.
     pub(super) fn set_registers(&self, registers: &Registers) -> nix::Result<()> {
         let block = Aligned(registers.0);
         let data = (&raw const block.0).cast_mut().cast();
@@ -110,7 +110,7 @@ impl Tracee {
         unsafe { self.request(libc::PTRACE_SETREGS, std::ptr::null_mut(), data) }
     }
 
-    /// The extended state as `ptrace` gives it.
+    /// Reads the extended state in the format of `ptrace`.
     pub(super) fn extended_state(&self) -> nix::Result<Vec<u8>> {
         let mut state = vec![0; XSTATE_ROOM];
         let len = self.register_set(libc::PTRACE_GETREGSET, EXTENDED_STATE, &mut state)?;
@@ -118,18 +118,19 @@ impl Tracee {
         Ok(state)
     }
 
-    /// Loads what [`Tracee::extended_state`] gave.
+    /// Loads a state returned by [`Tracee::extended_state`].
     pub(super) fn set_extended_state(&self, state: &mut [u8]) -> nix::Result<()> {
         self.register_set(libc::PTRACE_SETREGSET, EXTENDED_STATE, state).map(|_| ())
     }
 
-    /// Returns whether the thread has a shadow stack, which takes no return addresses from us.
+    /// Returns whether the thread has a shadow stack, which rejects our return addresses.
     pub(super) fn has_shadow_stack(&self) -> bool {
         let mut pointer = [0; 8];
         self.register_set(libc::PTRACE_GETREGSET, SHADOW_STACK, &mut pointer).is_ok()
     }
 
-    /// The signals that the thread blocks; within `ppoll` and its kin, those that it will block again after it.
+    /// Returns the signals that the thread blocks; within `ppoll` and similar calls, those that it will block
+    /// again afterwards.
     pub(super) fn signal_mask(&self) -> nix::Result<u64> {
         let mut mask = 0u64;
         let size = std::ptr::without_provenance_mut(size_of::<u64>());
@@ -145,19 +146,19 @@ impl Tracee {
         unsafe { self.request(libc::PTRACE_SETSIGMASK, size, (&raw mut mask).cast()) }
     }
 
-    /// Lets the thread run, delivering a signal if it is not 0.
+    /// Resumes the thread, delivering a signal if it is not 0.
     pub(super) fn resume(&self, signal: i32) -> nix::Result<()> {
         // SAFETY: no memory is passed.
         unsafe { self.request(libc::PTRACE_CONT, std::ptr::null_mut(), signal_number(signal)) }
     }
 
-    /// Lets the thread run to the next edge of a system call.
+    /// Resumes the thread up to the next entry to or exit from a system call.
     pub(super) fn resume_to_system_call(&self) -> nix::Result<()> {
         // SAFETY: no memory is passed.
         unsafe { self.request(libc::PTRACE_SYSCALL, std::ptr::null_mut(), std::ptr::null_mut()) }
     }
 
-    /// Detaches; the thread goes on, with a signal if it is not 0.
+    /// Detaches; the thread continues, with a signal if it is not 0.
     pub(super) fn detach(mut self, signal: i32) -> nix::Result<()> {
         self.attached = false;
         // SAFETY: no memory is passed.
@@ -167,7 +168,7 @@ impl Tracee {
     fn register_set(&self, request: libc::c_uint, kind: usize, bytes: &mut [u8]) -> nix::Result<usize> {
         let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let kind = std::ptr::without_provenance_mut(kind);
-        // SAFETY: the vector describes the bytes; the kernel puts the number that it used into its length.
+        // SAFETY: the vector describes the bytes; the kernel stores the length it used there.
         unsafe { self.request(request, kind, (&raw mut vector).cast()) }?;
         Ok(vector.iov_len)
     }
@@ -188,8 +189,8 @@ impl Tracee {
 }
 
 impl Drop for Tracee {
-    /// Detaching takes a stopped thread, so one that runs is asked to stop first. If even that fails, the kernel
-    /// detaches when Unbloat ends.
+    /// Detaches. This requires a stopped thread, so a running one is first asked to stop. If even that fails,
+    /// the kernel detaches when Unbloat ends.
     fn drop(&mut self) {
         if !self.attached || ptrace::detach(self.tid, None).is_ok() {
             return;
@@ -203,11 +204,12 @@ impl Drop for Tracee {
     }
 }
 
-/// Hearing of a stop at once, by the `SIGCHLD` that the kernel sends to a tracer.
+/// Immediate notification of a stop, by the `SIGCHLD` that the kernel sends to a tracer.
 ///
-/// A tracer that asks again and again uses up its share of a busy processor before the thread has stopped; one that
-/// sleeps is woken and runs next. The signal is blocked in this thread, so that it is kept even if it is ignored. One
-/// that another thread of Unbloat takes, or that a parent made us ignore, is made up for by asking once a millisecond.
+/// A tracer that polls uses up its share of a busy processor before the thread has stopped; one that sleeps
+/// is woken and runs next. The signal is blocked in this thread, so that it stays pending even if it is
+/// ignored. If another thread of Unbloat takes it, or a parent made us ignore it, polling once per
+/// millisecond makes up for that.
 #[derive(Debug)]
 struct News {
     blocked_before: SigSet,
@@ -227,14 +229,14 @@ impl News {
 
     fn wait(&self) {
         let (set, at_most) = (Self::signal(), libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 });
-        // SAFETY: set and timeout are ours and outlive the call; it may be told nothing about the signal.
+        // SAFETY: set and timeout are ours and outlive the call, and the signal's information may be omitted.
         unsafe { libc::sigtimedwait(set.as_ref(), std::ptr::null_mut(), &raw const at_most) };
     }
 }
 
 impl Drop for News {
     fn drop(&mut self) {
-        // It fails for no set that the kernel gave.
+        // It cannot fail for a set that came from the kernel.
         let _ = self.blocked_before.thread_set_mask();
     }
 }

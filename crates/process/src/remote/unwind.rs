@@ -1,12 +1,13 @@
-//! Unwinds the stack of a stopped thread by the call frame information of its ELF files, strictly: to the thread's first
-//! function, or not at all.
+//! Unwinds the stack of a stopped thread by the call frame information of its ELF files, strictly: to the
+//! thread's first function, or not at all.
 //!
-//! The words of a stack tell too much. Frames with large buffers keep what earlier calls left there, so a thread of Ruby,
-//! whose VM stack lies inside of a frame, seems to be inside of whatever ran at its start. An unwound stack holds only
-//! the calls that have not returned.
+//! The words of a stack alone say too much. Frames with large buffers retain leftovers of earlier calls, so a
+//! thread of Ruby, whose VM stack lies inside a frame, seems to be inside whatever ran at its start. An
+//! unwound stack contains only the calls that have not returned.
 //!
-//! Rules: DWARF 5, section 6.4; `.eh_frame_hdr`: Linux Standard Base Core 5.0, section 10.6.2. A frame whose rules need an
-//! expression (signal frames, procedure linkage tables) ends the attempt, and so does code without such information.
+//! Rules: DWARF 5, section 6.4; `.eh_frame_hdr`: Linux Standard Base Core 5.0, section 10.6.2. A frame whose
+//! rules need an expression (signal frames, procedure linkage tables) ends the attempt, and so does code
+//! without such information.
 
 use super::arch::{Registers, dwarf};
 use super::call::Call;
@@ -17,51 +18,69 @@ use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, RegisterRule, UnwindContext,
 };
 use gimli::{UnwindSection as _, UnwindTableRow};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Files with more call frame information than this are not read.
+/// Size limit of a file's call frame information.
 const MAX_BYTES: u64 = 8 << 20;
-/// The deepest stack that is unwound.
+/// Size limit of that of all files together: several times that of a large application. It is read in a confined look and comes
+/// back in its message.
+const MAX_BYTES_OF_ALL: u64 = 24 << 20;
+/// Maximum depth of a stack to unwind.
 const MAX_FRAMES: usize = 1024;
-/// The longest time for one stack. The thread stands still meanwhile; 50 frames take some 0.1 ms.
+/// Time limit for one stack. The thread is stopped meanwhile; 50 frames take some 0.1 ms.
 const MAX_TIME: Duration = Duration::from_millis(5);
 
 /// The call frame information of a process's program and libraries, read before any thread is stopped.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Unwinder {
     files: Vec<FrameInformation>,
 }
 
 /// The call frame information of one file.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct FrameInformation {
     /// Run-time addresses of the file's code.
     code: Vec<Range<u64>>,
-    /// The difference of run-time and link-time addresses.
+    /// The difference between run-time and link-time addresses.
     bias: u64,
     /// `.eh_frame_hdr`, with its link-time address.
-    index: (u64, Vec<u8>),
+    index: Section,
     /// `.eh_frame`, with its link-time address.
-    frames: (u64, Vec<u8>),
+    frames: Section,
+}
+
+/// The bytes of a section and its link-time address.
+#[derive(Debug, Serialize, Deserialize)]
+struct Section {
+    address: u64,
+    #[serde(with = "crate::sandbox::bytes")]
+    bytes: Vec<u8>,
 }
 
 impl Unwinder {
-    /// Reads the call frame information of every file that a process has mapped. Files without any, or that cannot be
-    /// opened, are left out: a stack that leads through them cannot be unwound.
+    /// Reads the call frame information of every file mapped by a process. Files without any, or that cannot
+    /// be opened, are skipped: a stack that leads through them cannot be unwound.
     #[must_use]
     pub fn of(pid: Pid, maps: &Maps) -> Self {
         let images = first_mappings(maps).filter_map(|mapping| Image::of_mapping(pid, mapping).ok());
-        Unwinder { files: images.filter_map(|image| FrameInformation::of(&image)).collect() }
+        let mut left = MAX_BYTES_OF_ALL;
+        let files = images.filter_map(|image| FrameInformation::of(&image)).take_while(|file| {
+            let bytes = (file.index.bytes.len() + file.frames.bytes.len()) as u64;
+            left.checked_sub(bytes).map(|rest| left = rest).is_some()
+        });
+        Unwinder { files: files.collect() }
     }
 
-    /// What a call needs: nothing where it forbids no code.
+    /// Reads the information that a call needs: none if it forbids no code.
     #[must_use]
     pub fn for_call(call: &Call, pid: Pid, maps: &Maps) -> Self {
         if call.forbidden.is_empty() { Unwinder::default() } else { Unwinder::of(pid, maps) }
     }
 
-    /// Run-time addresses in all functions that the thread is inside of, from the innermost to its first.
+    /// Returns run-time addresses in all functions on the thread's call stack, from the innermost to its
+    /// first.
     ///
     /// `None` if the stack cannot be followed to its end beyond doubt.
     pub(super) fn calls(&self, registers: &Registers, stack: &Stack) -> Option<Vec<u64>> {
@@ -100,16 +119,17 @@ impl FrameInformation {
         Some(FrameInformation {
             code,
             bias: image.bias,
-            index: (index_at.start, index),
-            frames: (start, frames),
+            index: Section { address: index_at.start, bytes: index },
+            frames: Section { address: start, bytes: frames },
         })
     }
 
-    /// The rules for the frame of the function around `pc`.
+    /// Returns the rules for the frame of the function around `pc`.
     fn rules<'c>(&self, pc: u64, context: &'c mut UnwindContext<usize>) -> Option<&'c UnwindTableRow<usize>> {
-        let bases = BaseAddresses::default().set_eh_frame_hdr(self.index.0).set_eh_frame(self.frames.0);
-        let index = EhFrameHdr::new(&self.index.1, LittleEndian).parse(&bases, 8).ok()?;
-        let frames: EhFrame<EndianSlice<'_, LittleEndian>> = EhFrame::new(&self.frames.1, LittleEndian);
+        let bases =
+            BaseAddresses::default().set_eh_frame_hdr(self.index.address).set_eh_frame(self.frames.address);
+        let index = EhFrameHdr::new(&self.index.bytes, LittleEndian).parse(&bases, 8).ok()?;
+        let frames: EhFrame<EndianSlice<'_, LittleEndian>> = EhFrame::new(&self.frames.bytes, LittleEndian);
         let address = pc.wrapping_sub(self.bias);
         index
             .table()?
@@ -118,17 +138,17 @@ impl FrameInformation {
     }
 }
 
-/// One call on the stack: where it is, and the registers that the rules may refer to.
+/// One call on the stack: its location, and the registers that the rules may refer to.
 struct Frame {
     pc: u64,
-    /// Looked up instead of `pc`: a return address may lie behind the end of its function.
+    /// Looked up instead of `pc`, since a return address may lie after the end of its function.
     within: u64,
     stack_pointer: u64,
-    /// By their numbers in DWARF; `None` where the value is lost.
+    /// By their DWARF numbers; `None` if the value is lost.
     registers: [Option<u64>; dwarf::REGISTERS],
 }
 
-/// The frame that called another.
+/// The calling frame.
 enum Caller {
     Frame(Box<Frame>),
     /// None: the callee is the thread's first function.

@@ -1,17 +1,17 @@
-//! The system calls in which a thread may be borrowed, and how each is taken up again.
+//! The system calls in which a thread may be borrowed, and how each is resumed.
 //!
-//! A thread that the kernel wakes for a tracer leaves its system call with one of the kernel's internal results
-//! (`include/linux/errno.h`), which say how the call goes on when no signal handler ran:
+//! A thread that the kernel wakes for a tracer leaves its system call with one of the kernel's internal
+//! results (`include/linux/errno.h`), which determine how the call continues if no signal handler ran:
 //!
-//! | result | how the kernel goes on |
+//! | result | how the kernel continues |
 //! |---|---|
 //! | `ERESTARTSYS` 512, `ERESTARTNOINTR` 513, `ERESTARTNOHAND` 514 | the same call with the same arguments |
 //! | `ERESTART_RESTARTBLOCK` 516 | `restart_syscall`, from a deadline that only the kernel has |
-//! | `EINTR` 4 | not at all: the program sees it. Of the calls below only `epoll_wait` and its kin do this |
+//! | `EINTR` 4 | not at all: the program sees it. Of the calls below only `epoll_wait` and its variants do this |
 //!
-//! Only calls stand here whose way back is known for certain. Sources: `signal(7)`, "Interruption of system calls by
-//! stop signals"; Linux 6.x `fs/select.c`, `fs/eventpoll.c`, `kernel/futex/waitwake.c`, `kernel/time/hrtimer.c`,
-//! `kernel/signal.c`, `kernel/exit.c`, `net/core/sock.c` (`sock_intr_errno`).
+//! Only calls whose way back is known for certain are listed. Sources: `signal(7)`, "Interruption of system
+//! calls by stop signals"; Linux 6.x `fs/select.c`, `fs/eventpoll.c`, `kernel/futex/waitwake.c`,
+//! `kernel/time/hrtimer.c`, `kernel/signal.c`, `kernel/exit.c`, `net/core/sock.c` (`sock_intr_errno`).
 
 use super::arch::legacy_call;
 use super::blocking_call::BlockingCall;
@@ -30,10 +30,10 @@ pub(super) struct SystemCall {
 /// The way in which a borrowed thread gets back into its system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resumption {
-    /// The same call with the same arguments means the same: no timeout, an absolute one, or one that the kernel has
-    /// written back into the arguments.
+    /// The same call with the same arguments means the same: there is no timeout, an absolute one, or one
+    /// that the kernel has written back into the arguments.
     SameCall,
-    /// The kernel has a deadline for it that nobody else knows.
+    /// The kernel has a deadline for it that nothing else can read.
     KernelDeadline(Timeout),
     /// The call has a relative timeout that the kernel forgets when it is interrupted.
     Forgotten(Timeout),
@@ -42,16 +42,17 @@ pub(super) enum Resumption {
 /// The place from which a system call takes its relative timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timeout {
-    /// Milliseconds, in the argument of this index.
+    /// Milliseconds, in the argument with this index.
     Milliseconds(usize),
-    /// A `timespec` that the argument of this index points to.
+    /// A `timespec` pointed to by the argument with this index.
     Timespec(usize),
-    /// As `Timespec`; and what is left was written to where the second index points, if that is not null.
+    /// Like `Timespec`; in addition, the remaining time was written to the target of the second argument, if
+    /// that is not null.
     TimespecWithRest(usize, usize),
 }
 
 impl Timeout {
-    /// The index of the argument that points to the timeout, if one does.
+    /// Returns the index of the argument that points to the timeout, if one does.
     pub(super) fn pointer(self) -> Option<usize> {
         match self {
             Timeout::Timespec(index) | Timeout::TimespecWithRest(index, _) => Some(index),
@@ -60,21 +61,21 @@ impl Timeout {
     }
 }
 
-/// The condition on a file descriptor for a blocked read of it to be taken up again with the same arguments.
+/// The condition on a file descriptor under which a blocked read can be resumed with the same arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsPlainFile {
     /// The descriptor in the target.
     pub(super) descriptor: i32,
 }
 
-/// A call of the known list.
+/// A listed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownWait {
-    /// Which.
+    /// The call.
     pub(super) call: BlockingCall,
     /// The way back.
     pub(super) resumption: Resumption,
-    /// A condition on the file that it waits for.
+    /// A condition on the file it waits for.
     pub(super) file: Option<NeedsPlainFile>,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct KnownWait {
 const FUTEX_COMMAND: u64 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u32 as u64;
 
 impl SystemCall {
-    /// The facts about the call, if it is on the list.
+    /// Returns the facts about the call, if it is listed.
     pub(super) fn known(&self) -> Option<KnownWait> {
         let call = call_of(self.number)?;
         let resumption = resumption(call, &self.arguments)?;
@@ -91,7 +92,7 @@ impl SystemCall {
     }
 }
 
-/// The call of a number.
+/// Returns the call with a number.
 fn call_of(number: i64) -> Option<BlockingCall> {
     Some(match number {
         libc::SYS_futex => BlockingCall::Futex,
@@ -113,7 +114,7 @@ fn call_of(number: i64) -> Option<BlockingCall> {
     })
 }
 
-/// The way to take up a call with these arguments again; `None` if it is not on the list in this form.
+/// Returns the way to resume a call with these arguments; `None` if it is not listed in this form.
 fn resumption(call: BlockingCall, arguments: &[u64; 6]) -> Option<Resumption> {
     use Resumption::{Forgotten, KernelDeadline, SameCall};
     let a = arguments;
@@ -134,10 +135,10 @@ fn resumption(call: BlockingCall, arguments: &[u64; 6]) -> Option<Resumption> {
         BlockingCall::ClockNanosleep if a[1] as i32 & libc::TIMER_ABSTIME == 0 => {
             KernelDeadline(Timeout::TimespecWithRest(2, 3))
         }
-        // With MSG_WAITALL an interrupted receive returns what has come so far.
+        // With MSG_WAITALL an interrupted receive returns what has arrived so far.
         BlockingCall::Recvfrom if a[3] as i32 & libc::MSG_WAITALL != 0 => return None,
         BlockingCall::Recvmsg if a[2] as i32 & libc::MSG_WAITALL != 0 => return None,
-        // The kernel writes the time that is left back to the arguments of these three.
+        // The kernel writes the remaining time back to the arguments of these three.
         BlockingCall::Ppoll | BlockingCall::Select | BlockingCall::Pselect6 => SameCall,
         BlockingCall::EpollPwait2
         | BlockingCall::ClockNanosleep
@@ -167,7 +168,7 @@ fn reads_file(call: BlockingCall) -> bool {
 /// The result with which a stopped thread has left its system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupted {
-    /// One of the four internal results: the program will not see it.
+    /// One of the four internal results, which the program will not see.
     Restart(i64),
     /// `EINTR`, which the program would see.
     Eintr,
@@ -180,7 +181,7 @@ pub(super) const ERESTARTNOHAND: i64 = 514;
 const ERESTART_RESTARTBLOCK: i64 = 516;
 
 impl Interrupted {
-    /// Reads the result register of a thread in a stop; `None` when the call has come to a result of its own.
+    /// Interprets the result register of a stopped thread; `None` if the call has a result of its own.
     pub(super) fn of(result: i64) -> Option<Self> {
         match result.wrapping_neg() {
             code @ (ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | ERESTART_RESTARTBLOCK) => {
@@ -197,7 +198,7 @@ impl Interrupted {
     }
 }
 
-/// Rounds a rest of time up to whole milliseconds: a wait must never end early.
+/// Rounds a remaining time up to whole milliseconds, because a wait must never end early.
 pub(super) fn milliseconds_up(rest: Duration) -> u64 {
     u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

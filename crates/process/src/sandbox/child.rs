@@ -1,4 +1,8 @@
-//! The child's life: it confines itself, works, sends its result and ends.
+//! The life of the confined child: it confines itself, works, sends its result and exits.
+//!
+//! It is a copy of one thread of a process that may have many. A lock that another held stays held in the copy, so the
+//! child takes none: libc hands malloc's over in `fork`, the hook for panics is set before, last words are written past the
+//! standard library's buffers, and nothing here asks for the environment.
 
 use super::{Limits, Scope, filter};
 use nix::fcntl::OFlag;
@@ -9,14 +13,15 @@ use nix::sys::stat::Mode;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write as _;
-use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit statuses of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// The message is whole.
+    /// The message is complete.
     Done = 0,
     /// It could not be confined, so it did nothing.
     Unconfined = 99,
@@ -32,15 +37,41 @@ impl Exit {
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether this process is the child of a look.
+/// Returns whether this process is a confined child.
 pub(super) fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }
 
-/// Virtual memory beyond the private one: the arenas that libc reserves, and files that are mapped.
+/// Has a panic in a child end it with one line. Called by the parent, before its first fork: the standard library guards
+/// the hook by a lock, and a copy of this process in which another thread holds it would wait for ever.
+pub(super) fn prepare() {
+    static HOOK: Once = Once::new();
+    // Asked for once, under a lock, too.
+    crate::page_size();
+    HOOK.call_once(|| {
+        let others = std::panic::take_hook();
+        let hook =
+            move |panic: &PanicHookInfo<'_>| if is_confined() { end_with(panic) } else { others(panic) };
+        std::panic::set_hook(Box::new(hook));
+    });
+}
+
+/// One line, past the lock of the standard error, and the end: a backtrace would read and map our own debugging
+/// information, and unwinding asks the dynamic linker, which has locks of its own.
+fn end_with(panic: &PanicHookInfo<'_>) -> ! {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let message = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    say(std::io::stderr().as_fd(), &format_args!("{message} ({place})\n"));
+    // SAFETY: as in `live`.
+    unsafe { libc::_exit(Exit::Panicked as i32) }
+}
+
+/// Virtual memory beyond private memory: the arenas reserved by libc, and mapped files.
 const RESERVED_BYTES: u64 = 256 << 20;
 
-/// The whole life of the child.
+/// Runs the child from start to end.
 pub(super) fn live<T: Serialize>(
     parent: nix::unistd::Pid,
     limits: &Limits,
@@ -60,17 +91,17 @@ pub(super) fn live<T: Serialize>(
             Err(_) => Exit::Panicked,
         },
     };
-    // SAFETY: ends this copy without running what the original has set up to run at its end.
+    // SAFETY: ends this copy without running the original's exit handlers.
     unsafe { libc::_exit(exit as i32) }
 }
 
 fn say(errors: BorrowedFd<'_>, text: &impl Display) {
     let text = text.to_string();
-    // Nobody may listen any more.
+    // There may be no listener any more.
     let _ = nix::unistd::write(errors, text.as_bytes());
 }
 
-/// Sends the result. A parent that does not want it any more ends us by `SIGPIPE` or by an error; either is fine.
+/// Sends the result. A parent that no longer wants it ends us through `SIGPIPE` or an error; either is fine.
 fn send(outbox: BorrowedFd<'_>, result: &impl Serialize) {
     struct Outbox<'a>(BorrowedFd<'a>);
     impl std::io::Write for Outbox<'_> {
@@ -89,7 +120,7 @@ fn send(outbox: BorrowedFd<'_>, result: &impl Serialize) {
     }
 }
 
-/// Gives up everything that a look does not need. The filter comes last: what is done here needs more.
+/// Gives up everything that the work does not need. The filter comes last, because the steps here need more.
 fn confine(
     parent: nix::unistd::Pid,
     limits: &Limits,
@@ -105,21 +136,12 @@ fn confine(
     replace_standard_files(errors).map_err(step("standard files"))?;
     let kept = scope.descriptors.iter().chain([&outbox, &errors]).map(|fd| fd.as_raw_fd());
     close_all_but(kept.collect());
-    // One line, and no backtrace: that would read and map our own debugging information.
-    std::panic::set_hook(Box::new(|panic| {
-        let payload = panic.payload();
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let message = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        // Nobody may listen any more.
-        let _ = writeln!(std::io::stderr(), "{message} ({place})");
-    }));
     limit(limits).map_err(step("setrlimit"))?;
     nix::sys::prctl::set_no_new_privs().map_err(step("PR_SET_NO_NEW_PRIVS"))?;
     filter::install(scope)
 }
 
-/// Nothing is read from our input or printed to our output; panics and aborts go to the parent.
+/// Disconnects our input and output; panics and aborts go to the parent.
 fn replace_standard_files(errors: BorrowedFd<'_>) -> nix::Result<()> {
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;
@@ -127,8 +149,8 @@ fn replace_standard_files(errors: BorrowedFd<'_>) -> nix::Result<()> {
     nix::unistd::dup2_stderr(errors)
 }
 
-/// Closes every descriptor behind the standard ones but those that are kept (`close_range(2)`, Linux 5.9; one by one
-/// before).
+/// Closes every descriptor above the standard ones except those in `kept` (`close_range(2)`, Linux 5.9; one
+/// by one before).
 fn close_all_but(mut kept: Vec<RawFd>) {
     kept.sort_unstable();
     let mut from = 3;
@@ -141,7 +163,8 @@ fn close_all_but(mut kept: Vec<RawFd>) {
 }
 
 fn close_range(first: RawFd, last: RawFd) {
-    // SAFETY: closes descriptors that nobody in this process uses any more: it ends without dropping their owners.
+    // SAFETY: closes descriptors that nothing in this process uses any more: it exits without dropping their
+    // owners.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if closed == 0 {
         return;
@@ -160,15 +183,15 @@ fn limit(limits: &Limits) -> nix::Result<()> {
     let data = bound(memory.data_bytes, limits.memory_bytes);
     let virtual_bytes = bound(memory.virtual_bytes, limits.memory_bytes + RESERVED_BYTES);
     let seconds = limits.deadline.as_secs() + 1;
-    for (resource, value) in [
-        (Resource::RLIMIT_DATA, data),
-        (Resource::RLIMIT_AS, virtual_bytes),
-        (Resource::RLIMIT_CPU, seconds),
-        (Resource::RLIMIT_CORE, 0),
-    ] {
-        let (_, hard) = nix::sys::resource::getrlimit(resource)?;
-        setrlimit(resource, value.min(hard), value.min(hard))?;
-    }
+    let set = |resource, soft: u64, hard: u64| {
+        let (_, most) = nix::sys::resource::getrlimit(resource)?;
+        setrlimit(resource, soft.min(most), hard.min(most))
+    };
+    set(Resource::RLIMIT_DATA, data, data)?;
+    set(Resource::RLIMIT_AS, virtual_bytes, virtual_bytes)?;
+    // SIGXCPU at the first limit, SIGKILL at the second.
+    set(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
+    set(Resource::RLIMIT_CORE, 0, 0)?;
     Ok(())
 }
 
@@ -177,10 +200,10 @@ struct OwnMemory {
     data_bytes: u64,
 }
 
-/// The memory that is inherited (`/proc/self/statm`: size in the first field, data in the sixth, in pages).
+/// Returns the inherited memory (`/proc/self/statm`: size in the first field, data in the sixth, in pages).
 fn own_memory() -> OwnMemory {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let field = |n: usize| text.split_whitespace().nth(n).and_then(|pages| pages.parse::<u64>().ok());
-    let bytes = |n: usize| field(n).unwrap_or(0).saturating_mul(crate::PAGE_SIZE);
+    let bytes = |n: usize| field(n).unwrap_or(0).saturating_mul(crate::page_size());
     OwnMemory { virtual_bytes: bytes(0), data_bytes: bytes(5) }
 }

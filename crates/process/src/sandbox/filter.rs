@@ -1,8 +1,8 @@
-//! The system calls of the child of a look.
+//! The system calls allowed to the confined child.
 //!
-//! Reading files and memory, taking memory, telling the time, writing to open descriptors (its own pipes are the only
-//! ones), ending itself. Anything else is answered with `EPERM`. Files are opened for reading only; memory is read of
-//! the targets only; nothing becomes executable.
+//! Reading files and memory, allocating memory, reading the clock, writing to open descriptors (its own pipes
+//! are the only ones), exiting. Anything else fails with `EPERM`. Files are opened for reading only; only the
+//! targets' memory is read; nothing becomes executable.
 
 use super::Scope;
 use nix::libc;
@@ -12,7 +12,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// System calls that are allowed whatever their arguments.
+/// System calls allowed with any arguments.
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_pread64,
@@ -62,20 +62,20 @@ const ALLOWED: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// The same under the names that only x86-64 has.
+/// Those that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[i64] =
     &[libc::SYS_stat, libc::SYS_lstat, libc::SYS_readlink, libc::SYS_access, libc::SYS_poll];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[i64] = &[];
 
-/// Stopping the target's threads, where the user has asked for it.
+/// Stopping the target's threads, if requested by the user.
 const STOPPING: &[i64] = &[libc::SYS_ptrace, libc::SYS_wait4, libc::SYS_rt_sigtimedwait];
 
-/// Installs the filter for good.
+/// Installs the filter irrevocably.
 ///
 /// # Errors
-/// The kernel has no filters, or a container denies them.
+/// The kernel lacks filters, or a container denies them.
 pub(super) fn install(scope: &Scope<'_>) -> Result<(), String> {
     let program = program(scope).map_err(|error| format!("seccomp: {error}"))?;
     seccompiler::apply_filter(&program).map_err(|error| format!("seccomp: {error}"))

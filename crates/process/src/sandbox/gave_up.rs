@@ -1,33 +1,35 @@
-//! The ways in which a look fails.
+//! The ways in which a confined child fails.
 
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
-/// The reason why a look was given up. The target was not changed, and a later look may succeed.
+/// The reason why a look was abandoned. The target was not changed, and a later attempt may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum GaveUp {
     /// It took too long.
     #[error(
-        "gave up after {:.0} s: its memory, its mappings or its files kept the look busy. A process that is not damaged takes \
-         a fraction of that; on an overloaded machine try again later",
+        "gave up after {:.0} s: its memory, its mappings or its files took too long to read. An undamaged \
+         process takes a fraction of that; on an overloaded machine try again later",
         .after.as_secs_f64()
     )]
     Deadline {
-        /// The time that the look had.
+        /// Its time limit.
         after: Duration,
     },
     /// It needed too much memory.
     #[error(
-        "gave up: the look needed more than {} MiB of memory, as only a process with damaged or faked structures makes it",
+        "gave up: the inspection needed more than {} MiB of memory, which only a process with damaged or \
+        faked structures causes",
         .bytes >> 20
     )]
     Memory {
-        /// The memory that the look had.
+        /// Its memory limit.
         bytes: u64,
     },
-    /// It ended by a signal.
+    /// It was ended by a signal.
     #[error(
-        "gave up: the look crashed with {signal}. Please report this; the process itself was not touched"
+        "gave up: the inspection crashed with {signal}. Please report this; the process itself was not \
+        touched"
     )]
     Crashed {
         /// The signal.
@@ -35,38 +37,41 @@ pub enum GaveUp {
     },
     /// It panicked.
     #[error(
-        "gave up: the look failed with \"{message}\". Please report this; the process itself was not touched"
+        "gave up: the inspection failed with \"{message}\". Please report this; the process itself was not \
+        touched"
     )]
     Panicked {
-        /// The first line of what it said.
+        /// The first line of its message.
         message: String,
     },
     /// The result was too large.
-    #[error("gave up: the result of the look is larger than {} MiB", .bytes >> 20)]
+    #[error("gave up: the result of the inspection is larger than {} MiB", .bytes >> 20)]
     TooLarge {
-        /// The bytes that it might have.
+        /// The size limit.
         bytes: usize,
     },
-    /// The result was not understood.
+    /// The result could not be parsed.
     #[error(
-        "gave up: the look ended without a result. Please report this; the process itself was not touched"
+        "gave up: the inspection ended without a result. Please report this; the process itself was not \
+        touched"
     )]
     Garbled,
     /// The child could not be confined.
     #[error(
-        "gave up: the look could not be confined ({reason}). Unbloat needs seccomp filters, which the kernel or a container denies"
+        "gave up: the inspection could not be confined ({reason}). Unbloat needs seccomp filters, which \
+        the kernel or a container denies"
     )]
     Unconfined {
         /// The kernel's reason.
         reason: String,
     },
     /// The child could not be started.
-    #[error("gave up: no process could be started for the look: {0}")]
+    #[error("gave up: no process could be started for the inspection: {0}")]
     NotStarted(#[from] std::io::Error),
 }
 
 impl GaveUp {
-    /// The reason of a look within a look, which says nothing of its own.
+    /// The reason of a nested look, which has none of its own.
     pub(crate) fn unknown() -> Self {
         GaveUp::Garbled
     }

@@ -1,4 +1,4 @@
-//! The kernel's reasons across the boundary of a look.
+//! Kernel errors across the process boundary.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::io;
@@ -9,7 +9,7 @@ enum Reason {
     Text(String),
 }
 
-/// Writes a reason: its number, or its text if it has none.
+/// Serializes an error as its number, or as text if it has none.
 ///
 /// # Errors
 /// The serializer's.
@@ -20,7 +20,7 @@ pub(crate) fn serialize<S: Serializer>(error: &io::Error, serializer: S) -> Resu
     }
 }
 
-/// Reads a reason.
+/// Deserializes an error.
 ///
 /// # Errors
 /// The deserializer's.

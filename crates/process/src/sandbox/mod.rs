@@ -1,21 +1,23 @@
-//! A short-lived child in which everything that parses a target runs.
+//! Runs everything that parses a target in a short-lived, confined child.
 //!
-//! The memory, the ELF files, the mappings and the status page of a target are the target's to fake. A [`look`] at them
-//! runs in a forked child with limits on memory and processor time, a deadline and a filter of system calls; it can read,
-//! and can neither write, nor signal, nor start anything. The result comes back as one message of bounded size. A crash, a
-//! limit or the deadline ends the child and becomes a [`GaveUp`]; nothing else suffers.
+//! The memory, the ELF files, the mappings and the status page of a target can be faked by the target. A
+//! [`look`] at them runs in a forked child with limits on memory and processor time, a deadline and a filter
+//! of system calls; it can read, but cannot write, signal or start anything. The result comes back as one
+//! message of bounded size. A crash, a limit or the deadline ends the child and becomes a [`GaveUp`]; nothing
+//! else is affected.
 //!
 //! | module | concept |
 //! |---|---|
-//! | `limits` | the means of one look |
+//! | `limits` | the limits of one look |
 //! | `gave_up` | the ways in which a look fails |
 //! | `child` | the child's life: confinement, work, message |
 //! | `filter` | the system calls of the child |
-//! | `parent` | receiving the message, ending the child |
-//! | `names`, `path`, `io_error` | static strings, paths and the kernel's reasons across the boundary |
+//! | `parent` | receives the message, ends the child |
+//! | `names`, `path`, `bytes`, `io_error` | static strings, paths and kernel errors across the boundary |
 
 #![allow(unsafe_code)] // fork, and what a child does to itself
 
+pub mod bytes;
 mod child;
 mod filter;
 mod gave_up;
@@ -36,10 +38,10 @@ use std::os::fd::AsFd;
 
 /// Runs `work` in a confined child and returns its result.
 ///
-/// `pid` names the target in errors. A look within a look runs in the same child.
+/// `pid` names the target in errors. A nested look runs in the same child.
 ///
 /// # Errors
-/// Those of `work`, and [`Error::GaveUp`] when it did not come to an end within its limits.
+/// Those of `work`, and [`Error::GaveUp`] if it did not finish within its limits.
 pub fn look<T: Serialize + DeserializeOwned>(
     pid: Pid,
     limits: &Limits,
@@ -60,9 +62,9 @@ fn run<T: Serialize + DeserializeOwned>(
     let (message, outbox) = std::io::pipe()?;
     let (errors, error_outbox) = std::io::pipe()?;
     let parent = nix::unistd::getpid();
+    child::prepare();
     // SAFETY: the child runs `child::live`, which ends it without returning here. Other threads of this process may hold
-    // locks at this moment; those of libc's malloc are handled by libc, and a child that waits for any other is ended by
-    // the deadline.
+    // locks at this moment: libc hands malloc's over, and `child` takes no other.
     match unsafe { nix::unistd::fork() }.map_err(std::io::Error::from)? {
         nix::unistd::ForkResult::Child => {
             child::live(parent, limits, scope, outbox.as_fd(), error_outbox.as_fd(), work)

@@ -1,7 +1,7 @@
-//! Static strings across the boundary of a look.
+//! Static strings across the process boundary.
 //!
-//! Codes and names in a result are `&'static str`. The child sends their bytes; the parent keeps each once and for good.
-//! A child that is not itself any more could send many, so their number and length are bounded.
+//! Codes and names in a result are `&'static str`. The child sends their bytes; the parent keeps each once
+//! and for good. A compromised child could send many, so their number and length are bounded.
 //!
 //! Use as `#[serde(with = "unbloat_process::sandbox::names")] code: Name`.
 
@@ -9,16 +9,16 @@ use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// A static string. (Serde's derive would try to borrow a field that is spelled as a reference.)
+/// A static string. (Serde's derive would try to borrow a field spelled as a reference.)
 pub type Name = &'static str;
 
-/// Names that are kept at most, and bytes of each.
+/// Maximum number of names kept, and maximum size of each.
 const MAX_NAMES: usize = 1024;
 const MAX_BYTES: usize = 128;
 
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// Writes a name.
+/// Serializes a name.
 ///
 /// # Errors
 /// The serializer's.
@@ -26,10 +26,10 @@ pub fn serialize<S: Serializer>(name: &str, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(name)
 }
 
-/// Reads a name.
+/// Deserializes a name.
 ///
 /// # Errors
-/// The deserializer's, and a name that is too long or one too many.
+/// The deserializer's; also a name that is too long, or one too many.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
     let name = String::deserialize(deserializer)?;
     keep(name).ok_or_else(|| D::Error::custom("not a name"))
@@ -52,7 +52,7 @@ pub mod counted {
     use super::{Deserializer, Name, Serializer, keep};
     use serde::{Deserialize as _, Serialize as _, de::Error as _};
 
-    /// Writes them.
+    /// Serializes them.
     ///
     /// # Errors
     /// The serializer's.
@@ -60,7 +60,7 @@ pub mod counted {
         counts.serialize(serializer)
     }
 
-    /// Reads them.
+    /// Deserializes them.
     ///
     /// # Errors
     /// As [`super::deserialize`].

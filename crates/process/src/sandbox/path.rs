@@ -1,4 +1,4 @@
-//! Paths across the boundary of a look: any bytes, as the target has chosen them.
+//! Paths across the process boundary: arbitrary bytes chosen by the target.
 //!
 //! Use with `#[serde(with = "unbloat_process::sandbox::path")]`.
 
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-/// Writes the bytes of a path.
+/// Serializes the bytes of a path.
 ///
 /// # Errors
 /// The serializer's.
@@ -15,7 +15,7 @@ pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::
     path.as_os_str().as_bytes().serialize(serializer)
 }
 
-/// Reads the bytes of a path.
+/// Deserializes the bytes of a path.
 ///
 /// # Errors
 /// The deserializer's.

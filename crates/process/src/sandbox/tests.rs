@@ -1,4 +1,4 @@
-//! Looks that crash, hang, swell and break out.
+//! Looks that crash, hang, swell and try to break out.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -105,7 +105,7 @@ fn descriptors_of_the_parent_are_closed_unless_kept() {
 
 #[test]
 fn the_child_ends_with_its_parent() {
-    // A look within a look is made in place, so the outer one is a child by hand.
+    // A nested look runs in place, so the outer one is a child created by hand.
     let (mut reader, writer) = std::io::pipe().unwrap();
     // SAFETY: the child only starts a look, and is killed.
     match unsafe { nix::unistd::fork() }.unwrap() {
@@ -127,8 +127,77 @@ fn the_child_ends_with_its_parent() {
             std::io::Read::read_exact(&mut reader, &mut byte).unwrap();
             nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).unwrap();
             nix::sys::wait::waitpid(child, None).unwrap();
-            // The pipe ends when the last who could write has ended.
+            // The pipe ends when the last potential writer has ended.
             assert_eq!(std::io::Read::read(&mut reader, &mut byte).unwrap(), 0);
         }
     }
+}
+
+/// Threads that take the locks of the standard library and of libc again and again: those of panics, of the standard
+/// error, of the environment, of the dynamic linker, of malloc.
+fn take_locks(until: &std::sync::atomic::AtomicBool) {
+    while !until.load(std::sync::atomic::Ordering::Relaxed) {
+        let fail = || -> u32 { panic!("expected {:?}", vec![0; 5000]) };
+        let thread = std::thread::spawn(move || std::panic::catch_unwind(fail).is_err());
+        assert!(thread.join().unwrap());
+        std::io::Write::flush(&mut std::io::stderr()).unwrap();
+        assert!(std::process::Command::new("true").status().unwrap().success());
+    }
+}
+
+#[test]
+fn a_look_waits_for_no_lock_of_another_thread() {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let patient = Limits { deadline: Duration::from_secs(60), ..SMALL };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|_| drop(scope.spawn(|| take_locks(&done))));
+        for _ in 0..200 {
+            let result =
+                run(&patient, &Scope::default(), || std::fs::read_to_string("/proc/self/stat").is_ok());
+            assert!(matches!(result, Ok(true)), "{result:?}");
+            let result = run(&patient, &Scope::default(), || -> u32 { panic!("a panic of its own") });
+            assert!(matches!(result, Err(GaveUp::Panicked { .. })), "{result:?}");
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_look_ends_with_its_child_though_another_process_holds_its_pipe() {
+    let (message, outbox) = std::io::pipe().unwrap();
+    let (errors, error_outbox) = std::io::pipe().unwrap();
+    // SAFETY: the child only ends.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        // SAFETY: ends this copy at once.
+        nix::unistd::ForkResult::Child => unsafe { nix::libc::_exit(0) },
+        nix::unistd::ForkResult::Parent { child } => {
+            let received = parent::receive(child, &SMALL, message, errors);
+            assert!(received.is_ok_and(|bytes| bytes.is_empty()));
+        }
+    }
+    drop((outbox, error_outbox));
+}
+
+/// `cargo test --release -p unbloat-process --lib -- --ignored --nocapture the_cost_of_a_look`
+#[test]
+#[ignore = "measures and asserts nothing"]
+#[allow(clippy::print_stdout)]
+fn the_cost_of_a_look() {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let cpu = || {
+        let both = [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN].map(|who| getrusage(who).unwrap());
+        let times = both.map(|usage| [usage.user_time(), usage.system_time()]);
+        times.iter().flatten().map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6).sum::<f64>()
+    };
+    // What the tool has inherited and touched by then.
+    let inherited = std::hint::black_box(vec![1u8; 16 << 20]);
+    let (before, begun) = (cpu(), Instant::now());
+    for _ in 0..500 {
+        assert!(confined(|| 7u8).is_ok());
+    }
+    let (used, passed) = ((cpu() - before) * 2.0, begun.elapsed().as_secs_f64() * 2.0);
+    println!(
+        "a look that does nothing: {used:.2} ms of processor time, {passed:.2} ms ({})",
+        inherited.len()
+    );
 }

@@ -1,10 +1,10 @@
-//! Members of made-up process trees.
+//! Members of synthetic process trees.
 #![allow(clippy::unwrap_used)]
 use super::*;
 use std::fs;
 use std::path::Path;
 
-/// A made-up `/proc` of processes.
+/// A synthetic `/proc`.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -30,7 +30,7 @@ impl World {
         self.0.path()
     }
 
-    /// Below a keeper with the pid 10.
+    /// Creates a membership below a keeper with PID 10.
     fn membership(&self) -> Membership {
         Membership::new(ProcFs::at(self.path()), Some(Pid(10)))
     }
@@ -56,7 +56,7 @@ fn who_is_found_and_then_told_of_is_born_once() {
     let (found, gone) = membership.scan(vec![Pid(21), Pid(20), Pid(99), Pid(50)], Dead::Skip);
     assert_eq!((born(&found), gone), (vec![20, 21], 1));
     assert_eq!(membership.handle(fork(10, 20)), None);
-    // It has ended and is gone before its birth is told: that is still no second one.
+    // It has ended and is gone before its birth is reported; this is still not a second process.
     world.loses(21);
     assert_eq!(membership.handle(fork(20, 21)), None);
     assert!(matches!(membership.handle(exit(21)), Some(Change::Ended { pid: Pid(21), .. })));
@@ -72,7 +72,7 @@ fn who_was_told_of_is_not_found_again_while_it_waits_for_its_parent() {
     world.has(20, 10, 'Z', 1);
     assert!(membership.handle(exit(20)).is_some());
     assert_eq!(membership.scan(vec![Pid(20)], Dead::Skip).0, []);
-    // The same where nobody tells.
+    // The same without reports.
     let mut membership = world.membership();
     assert_eq!(born(&membership.scan(vec![Pid(20)], Dead::Count).0), [20]);
     membership.ended(Pid(20), Some(1), true);
@@ -89,7 +89,7 @@ fn a_number_that_is_given_out_again_names_another_process() {
     assert_eq!(born(&membership.scan(vec![Pid(20)], Dead::Count).0), [20]);
     membership.ended(Pid(20), Some(1), false);
     assert!(membership.is_alive(Pid(20)), "the end of the first is not that of the second");
-    // Now somebody else has it, with a child.
+    // Now another process has the PID, with a child.
     world.has(20, 1, 'S', 9).has(21, 20, 'S', 9);
     assert_eq!(membership.scan(vec![Pid(21), Pid(20)], Dead::Count).0, []);
 }
@@ -100,7 +100,7 @@ fn a_process_outlives_its_first_thread_and_execve_by_another() {
     world.has(20, 10, 'S', 1);
     let mut membership = world.membership();
     membership.handle(fork(10, 20));
-    // Another thread calls execve: the first one ends, the process goes on.
+    // Another thread calls execve: the first one ends, the process continues.
     assert_eq!(membership.handle(exit(20)), None);
     membership.handle(Event::Exec { pid: Pid(20) });
     assert_eq!(membership.headless_ended(), []);

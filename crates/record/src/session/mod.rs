@@ -2,10 +2,10 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `options` | what a caller says, and is told |
-//! | `supervision` | what ends a recording, and how a command is made to end |
+//! | `options` | options and outcome |
+//! | `supervision` | the end of a recording, and of its command |
 //! | `readings` | PSS and the census, within the budget |
-//! | `own_cost` | what the recording itself costs |
+//! | `own_cost` | the cost of the recording itself |
 
 mod options;
 mod own_cost;
@@ -36,21 +36,21 @@ use unbloat_process::{Error as ProcessError, Pid};
 use unbloat_recording::{CgroupMemory, Key};
 use unbloat_store::{Writer, clock::monotonic_ns};
 
-/// Longest time between a sample and its arrival in the file.
+/// Maximum time between a sample and its arrival in the file.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Time between two readings of all command lines, which lie in the processes' own memory.
+/// Interval between readings of all command lines, which lie in the processes' own memory.
 const COMMANDS: Duration = Duration::from_secs(10);
-/// Time between two looks at what hardly changes: the cgroup, own cost.
+/// Interval between readings of slowly changing figures: the cgroup, our own cost.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
 /// Records until the tree has ended, the duration has passed, or the end is requested.
 ///
-/// Call it before any thread is started if it is to start a command: see [`Keeper::start`]. `observe` is called
-/// with the state after every look.
+/// To start a command, call this before any thread is started: see [`Keeper::start`]. `observe` receives the
+/// state after every look.
 ///
 /// # Errors
-/// The command cannot be started, none of the processes exists, or the file cannot be written. A command goes on to its
-/// end even when the file cannot be written any more.
+/// The command cannot be started, none of the processes exists, or the file cannot be written. A command
+/// continues to its end even if the file can no longer be written.
 pub fn record(
     writer: Writer,
     target: Target,
@@ -66,6 +66,9 @@ pub fn record(
         ),
         Target::Attach(roots) => (None, roots),
     };
+    if let Some(keeper) = &keeper {
+        keeper.outlives_crashes();
+    }
     signal::survive_file_size_limit();
     let requests = Requests::take_over().map_err(Error::Start)?;
     let supervision = Supervision::new(keeper, requests, options);
@@ -83,7 +86,7 @@ struct Session {
     schedule: Schedule,
     started: Instant,
     started_ns: i64,
-    /// Changes that wait to be handed to the writer.
+    /// Changes waiting to be handed to the writer.
     pending: Vec<Op>,
     flushed: Instant,
     kept_house: Instant,
@@ -120,7 +123,7 @@ impl Session {
             started: now,
             started_ns,
             pending,
-            // What was found at the start is written at once.
+            // The findings at the start are written at once.
             flushed: now.checked_sub(FLUSH).unwrap_or(now),
             kept_house: now,
             read_commands: now.checked_sub(COMMANDS).unwrap_or(now),
@@ -149,7 +152,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says in the file what the root of the tree is, and begins to follow its cgroup.
+    /// Records the root of the tree in the file, and starts to follow its cgroup.
     fn describe(&mut self, root: Pid) {
         self.cgroup = Cgroup::of(root);
         let facts = provenance::process(root).into_iter();
@@ -198,7 +201,7 @@ impl Session {
         Ok(())
     }
 
-    /// Looks at the whole tree, and at what memory is made of when that is due.
+    /// Samples the whole tree, and the composition of memory if that is due.
     fn look(&mut self, now: Instant) {
         let time_ns = self.now_ns();
         if let Some(moment) = Moment::now().filter(|&moment| self.wall_clock.was_stepped(moment)) {
@@ -242,12 +245,12 @@ impl Session {
         self.pending.push(Op::Cost(self.progress.cost));
     }
 
-    /// Hands the pending changes to the writer; `false` when it has failed.
+    /// Hands the pending changes to the writer; `false` if it has failed.
     fn flush(&mut self) -> bool {
         self.out.send(std::mem::take(&mut self.pending))
     }
 
-    /// Lets the command run to its end although the file cannot be written any more.
+    /// Lets the command run to its end although the file can no longer be written.
     fn let_command_end(&mut self, observe: &mut dyn FnMut(&Progress)) -> Result<()> {
         self.progress.file_failed = true;
         observe(&self.progress);
@@ -272,7 +275,7 @@ impl Session {
         if let Some(done) = self.readings.end() {
             self.take_in(done);
         }
-        // Births that came in since the last look, and what is known of the ends.
+        // Births since the last look, and facts about the ends.
         let time_ns = self.now_ns();
         self.tree.look(time_ns, &mut self.pending);
         let left_running = self.tree.members.len();
@@ -290,7 +293,7 @@ impl Session {
     }
 }
 
-/// Facts about the machine and about how it is recorded.
+/// Returns facts about the machine and about the mode of recording.
 fn described(options: &Options, kernel_reports_all: bool) -> Vec<Op> {
     let own = [
         (Key::IntervalS, options.interval.as_secs_f64().to_string()),

@@ -7,30 +7,30 @@ use unbloat_process::Pid;
 /// The recorded processes.
 #[derive(Debug)]
 pub enum Target {
-    /// A command that is started for it, and everything below.
+    /// A command to start, and everything below it.
     Command(Command),
-    /// Processes that run already, and everything below them.
+    /// Running processes, and everything below them.
     Attach(Vec<Pid>),
 }
 
 /// The options of a recording.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between two samples.
+    /// Interval between samples.
     pub interval: Duration,
-    /// Between two censuses, at least.
+    /// Minimum interval between censuses.
     pub census_interval: Duration,
-    /// CPU seconds a second that the recorder may use (0.02 is 2 % of one core).
+    /// CPU seconds per second that the recorder may use (0.02 is 2 % of one core).
     pub budget: f64,
-    /// After that the recording ends.
+    /// Duration after which the recording ends.
     pub duration: Option<Duration>,
-    /// The file is kept below that.
+    /// Maximum size of the file.
     pub max_bytes: u64,
     /// Leave the command running at the end.
     pub detach: bool,
     /// Time for a command to end by itself before it is killed.
     pub grace: Duration,
-    /// Do not ask the kernel for its process events, even where that is permitted.
+    /// Do not subscribe to the kernel's process events, even where permitted.
     pub scan_only: bool,
 }
 
@@ -49,13 +49,13 @@ impl Default for Options {
     }
 }
 
-/// The end of a recording.
+/// The outcome of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Why.
+    /// The reason for its end.
     pub reason: String,
-    /// The exit status of the command, as a shell would see it; `None` when there was none, or it still runs.
+    /// The exit status of the command, as a shell shows it; `None` if there was none, or it is still running.
     pub exit_status: Option<i64>,
-    /// Processes that were recorded and still run.
+    /// Number of recorded processes that are still running.
     pub left_running: usize,
 }

@@ -1,4 +1,4 @@
-//! Sums up the cost of the recording itself.
+//! Adds up the cost of the recording itself.
 
 use crate::budget::Work;
 use crate::cpu;
@@ -12,12 +12,12 @@ use unbloat_recording::Cost;
 #[derive(Debug)]
 pub(super) struct OwnCost {
     sum: Cost,
-    /// CPU seconds that the process had used before.
+    /// CPU seconds used by the process before the recording.
     cpu_before_s: f64,
 }
 
 impl OwnCost {
-    /// From now on.
+    /// Starts counting now.
     pub(super) fn new() -> Self {
         OwnCost { sum: Cost::default(), cpu_before_s: cpu::of_process() }
     }
@@ -36,6 +36,7 @@ impl OwnCost {
     }
 
     pub(super) fn up_to(&mut self, time_ns: i64, schedule: &Schedule, tree: &Tree) -> Cost {
+        let spent = tree.spent();
         self.sum = Cost {
             time_ns,
             cpu_s: cpu::of_process() - self.cpu_before_s,
@@ -43,8 +44,8 @@ impl OwnCost {
             ticks: schedule.taken,
             late_ticks: schedule.late,
             missed_ticks: schedule.missed,
-            short_lived: tree.short_lived,
-            short_lived_cpu_s: tree.short_lived_cpu_s,
+            short_lived: spent.short_lived,
+            short_lived_cpu_s: tree.seconds(spent.short_lived_ticks),
             ..self.sum
         };
         self.sum

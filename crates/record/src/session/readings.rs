@@ -7,14 +7,14 @@ use crate::reading::{Reading, ReadingThread, Request};
 use crate::tree::Tree;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a reading in hand at the end of a recording.
+/// Maximum wait for a reading in progress at the end of a recording.
 const LAST_READING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Readings {
     thread: ReadingThread,
     budget: Budget,
-    /// Up to when the budget was paid in.
+    /// Time up to which the budget has been paid in.
     passed: Instant,
     /// CPU of all readings so far, in seconds.
     readings_cpu_s: f64,
@@ -33,8 +33,8 @@ impl Readings {
         }
     }
 
-    /// The result of the reading in hand, when it is done; begins the next one that the budget allows for a tree of so
-    /// many resident bytes.
+    /// Returns the finished reading, if any, and starts the next one that the budget allows for a tree of
+    /// this many resident bytes.
     pub(super) fn step(&mut self, tree: &Tree, rss_bytes: u64) -> Option<Reading> {
         self.budget.resize(rss_bytes);
         let now = Instant::now();
@@ -43,7 +43,8 @@ impl Readings {
             self.budget.spend(reading.work, reading.cpu_s);
             self.readings_cpu_s += reading.cpu_s;
         }
-        // What the work in hand has used so far is not known before it is done: the account of that time waits for it.
+        // The CPU use of a reading in progress is unknown until it is done, so the accounting of that time
+        // waits for it.
         if !self.thread.is_busy() {
             let elapsed = now - std::mem::replace(&mut self.passed, now);
             let other_cpu_s = cpu::of_process() - self.readings_cpu_s;
@@ -60,7 +61,7 @@ impl Readings {
         self.thread.begin(Request { work, processes, keep_open: tree.keeps_open() });
     }
 
-    /// The result of the reading in hand, if it is done soon. No more are taken.
+    /// Returns the reading in progress if it finishes soon. No more are taken.
     pub(super) fn end(&mut self) -> Option<Reading> {
         self.thread.end(LAST_READING)
     }

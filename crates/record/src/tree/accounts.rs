@@ -1,37 +1,35 @@
-//! Closes the accounts of processes that have ended: when, with what status, and how much CPU they used in all.
+//! Closes the accounts of ended processes: end time, status, and total CPU.
 //!
-//! The process that waited for them knows best. The keeper reports its children and the kernel reports every end, each in its
-//! own time. An account stays open until both have reported, or have had time to.
+//! The process that waited for them has the best figures. The keeper reports its children and the kernel
+//! reports every end, each at its own pace. An account stays open until both have reported, or have had time
+//! to.
 
-use super::{Member, Tree};
+use super::Member;
+use super::spent::Spent;
 use crate::ops::Op;
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
 use unbloat_process::Pid;
 use unbloat_process::keeper;
 use unbloat_process::stat::Stat;
 use unbloat_recording::{CpuSource, ProcessEnd, Sample};
 
-/// Longest wait for the reports of the keeper and the kernel on a process that has ended, in nanoseconds. Both come
-/// within milliseconds; on a machine that has no time for them, not at once.
+/// Maximum wait for the reports of the keeper and the kernel on an ended process, in nanoseconds. Both
+/// usually come within milliseconds, but later on a busy machine.
 const PATIENCE_NS: i64 = 5_000_000_000;
 
-/// Longest wait for them at the end of a recording.
-const LAST_PATIENCE: Duration = Duration::from_millis(500);
-
-/// A member that has gone, until its account is closed.
+/// A member that is gone, until its account is closed.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) pid: Pid,
     pub(super) member: Member,
     pub(super) at_ns: i64,
-    pub(super) status: Option<i64>,
-    pub(super) used: Option<Used>,
-    /// The kernel has told of it.
-    pub(super) kernel_reported: bool,
+    status: Option<i64>,
+    used: Option<Used>,
+    /// The kernel has reported the end.
+    kernel_reported: bool,
 }
 
-/// CPU of a whole life, in clock ticks.
+/// CPU of a process's whole life, in clock ticks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Used {
     user: u64,
@@ -40,25 +38,39 @@ pub(super) struct Used {
 }
 
 impl Used {
-    pub(super) fn exact(stat: &Stat, source: CpuSource) -> Self {
+    fn exact(stat: &Stat, source: CpuSource) -> Self {
         Used { user: stat.user_ticks, system: stat.system_ticks, source }
     }
 }
 
-/// The keeper's report of the end of a process whose birth was not reported yet.
+/// The keeper's report of the end of a process whose birth has not been reported yet.
 #[derive(Debug)]
-pub(super) struct Early {
+struct Early {
     ended: keeper::Ended,
     at_ns: i64,
 }
 
 impl Ending {
-    /// Its CPU as far as known.
+    /// Opens the account of a member that is gone; `dead` was read while it was a zombie.
+    pub(super) fn of(
+        mut member: Member,
+        pid: Pid,
+        at_ns: i64,
+        status: Option<i64>,
+        dead: Option<Stat>,
+    ) -> Self {
+        let used = dead.as_ref().map(|stat| Used::exact(stat, CpuSource::Exit));
+        member.last = dead.or(member.last);
+        member.parent = member.last.as_ref().map_or(member.parent, |last| last.parent);
+        Ending { pid, member, at_ns, status, used, kernel_reported: false }
+    }
+
+    /// Returns its CPU as far as known.
     fn used(&self) -> Option<Used> {
         self.used.or_else(|| self.member.last.as_ref().map(|last| Used::exact(last, CpuSource::Sample)))
     }
 
-    pub(super) fn cpu_ticks(&self) -> u64 {
+    fn cpu_ticks(&self) -> u64 {
         self.used().map_or(0, |used| used.user + used.system)
     }
 
@@ -77,28 +89,82 @@ impl Ending {
     }
 }
 
-impl Tree {
-    /// Takes in what the keeper read of a child before it reaped it.
-    pub(crate) fn reaped(&mut self, ended: &keeper::Ended, time_ns: i64, ops: &mut Vec<Op>) {
-        if self.births.kernel_reports_all() {
-            self.take_in(time_ns, ops);
-        }
-        let pid = ended.pid;
-        let known = self.endings.iter().any(|ending| ending.pid == pid && !ending.is_reaped_by_keeper());
-        if !known {
-            self.leave(pid, time_ns, None, None);
-        }
-        // An account that is closed is that of a zombie whose parent left it to the keeper.
-        if !self.settle(ended)
-            && !self.births.knows(pid)
-            && !self.closed.iter().any(|&(_, closed)| closed == pid)
-        {
-            self.early.push(Early { ended: *ended, at_ns: time_ns });
+/// The parties that report ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reporters {
+    /// Our own process between the recorder and the tree.
+    pub(super) keeper: Option<Pid>,
+    /// The kernel reports every end.
+    pub(super) kernel: bool,
+}
+
+/// The open accounts, and the sums of the closed ones.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    open: Vec<Ending>,
+    early: Vec<Early>,
+    /// Accounts closed in the last seconds without the keeper's report: time and process.
+    closed: Vec<(i64, Pid)>,
+    /// Sums of the closed accounts.
+    pub(super) spent: Spent,
+    ticks_per_second: f64,
+    buffer: Vec<u8>,
+}
+
+impl Accounts {
+    pub(super) fn new(ticks_per_second: f64) -> Self {
+        Accounts {
+            open: Vec::new(),
+            early: Vec::new(),
+            closed: Vec::new(),
+            spent: Spent::default(),
+            ticks_per_second,
+            buffer: Vec::with_capacity(4096),
         }
     }
 
-    fn settle(&mut self, ended: &keeper::Ended) -> bool {
-        let mut open = self.endings.iter_mut();
+    pub(super) fn open(&mut self, ending: Ending) {
+        self.open.push(ending);
+    }
+
+    /// True if all accounts are closed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Returns the CPU of all ended processes, in clock ticks.
+    pub(super) fn cpu_ticks(&self) -> u64 {
+        self.spent.ticks + self.open.iter().map(Ending::cpu_ticks).sum::<u64>()
+    }
+
+    /// Returns the newest process with that PID and an open account.
+    pub(super) fn newest(&self, pid: Pid) -> Option<&Member> {
+        self.open.iter().rev().find(|ending| ending.pid == pid).map(|ending| &ending.member)
+    }
+
+    /// Returns the processes with this parent and an open account.
+    pub(super) fn children_of(&self, parent: Pid) -> impl Iterator<Item = &Member> {
+        self.open.iter().map(|ending| &ending.member).filter(move |member| member.parent == parent)
+    }
+
+    /// True if an account with that PID still waits for the keeper's report.
+    pub(super) fn await_keeper(&self, pid: Pid) -> bool {
+        self.open.iter().any(|ending| ending.pid == pid && !ending.is_reaped_by_keeper())
+    }
+
+    /// True if an account with that PID still waits for the kernel's report.
+    pub(super) fn await_kernel(&self, pid: Pid) -> bool {
+        self.open.iter().any(|ending| ending.pid == pid && !ending.kernel_reported)
+    }
+
+    /// True if any account still waits for the kernel's report.
+    pub(super) fn await_kernel_at_all(&self) -> bool {
+        self.open.iter().any(|ending| !ending.kernel_reported)
+    }
+
+    /// Records the figures that the keeper read from a child. Returns whether an account waited for them.
+    pub(super) fn keeper_reports(&mut self, ended: &keeper::Ended) -> bool {
+        let mut open = self.open.iter_mut();
         let Some(ending) = open.find(|e| e.pid == ended.pid && !e.is_reaped_by_keeper()) else {
             return false;
         };
@@ -106,87 +172,73 @@ impl Tree {
         true
     }
 
-    /// The kernel's word on an end.
-    pub(super) fn reported_end(&mut self, pid: Pid, at_ns: i64, status: Option<i64>, stat: Option<Stat>) {
-        if self.members.contains_key(&pid) && !self.endings.iter().any(|e| e.pid == pid && !e.kernel_reported)
-        {
-            self.leave(pid, at_ns, status, stat.clone());
+    /// Keeps the keeper's report until the birth of that process is reported. A closed account belongs to a zombie whose
+    /// parent left it to the keeper.
+    pub(super) fn keep_early(&mut self, ended: &keeper::Ended, at_ns: i64) {
+        if !self.closed.iter().any(|&(_, closed)| closed == ended.pid) {
+            self.early.push(Early { ended: *ended, at_ns });
         }
-        // Seen to have ended before that was told.
-        let Some(ending) = self.endings.iter_mut().find(|e| e.pid == pid && !e.kernel_reported) else {
-            return;
-        };
+    }
+
+    /// Records the kernel's report of an end.
+    pub(super) fn kernel_reports(&mut self, pid: Pid, at_ns: i64, status: Option<i64>, stat: Option<&Stat>) {
+        let Some(ending) = self.open.iter_mut().find(|e| e.pid == pid && !e.kernel_reported) else { return };
         (ending.kernel_reported, ending.at_ns) = (true, ending.at_ns.min(at_ns));
         ending.status = ending.status.or(status);
         if let Some(stat) = stat.filter(|_| !ending.is_reaped_by_keeper()) {
-            ending.used = Some(Used::exact(&stat, CpuSource::Exit));
+            ending.used = Some(Used::exact(stat, CpuSource::Exit));
         }
     }
 
-    pub(super) fn leave(&mut self, pid: Pid, at_ns: i64, status: Option<i64>, dead: Option<Stat>) {
-        let Some(mut member) = self.members.remove(&pid) else { return };
-        self.births.ended(pid, member.start_ticks(), dead.is_some());
-        let used = dead.as_ref().map(|stat| Used::exact(stat, CpuSource::Exit));
-        if let Some(stat) = &dead {
-            member.parent = stat.parent;
-            member.last = dead;
-        } else if let Some(last) = &member.last {
-            member.parent = last.parent;
-        }
-        self.endings.push(Ending { pid, member, at_ns, status, used, kernel_reported: false });
-    }
-
-    pub(super) fn close_accounts(&mut self, time_ns: i64, ops: &mut Vec<Op>) {
-        self.hear_what_came_early(time_ns);
-        self.infer_from_parents();
-        let open = std::mem::take(&mut self.endings);
+    /// Closes the accounts for which no further report can arrive.
+    pub(super) fn close_due(
+        &mut self,
+        members: &mut BTreeMap<Pid, Member>,
+        reporters: Reporters,
+        time_ns: i64,
+        ops: &mut Vec<Op>,
+    ) {
+        self.hear_what_came_early(reporters, time_ns);
+        self.infer_from_parents(members);
+        let waits = |ending: &Ending| {
+            let parent = ending.member.parent;
+            let orphan = Some(parent) == reporters.keeper || !members.contains_key(&parent);
+            let keeper = reporters.keeper.is_some() && orphan && !ending.is_reaped_by_keeper();
+            let kernel = reporters.kernel && !ending.kernel_reported;
+            (keeper || kernel) && time_ns - ending.at_ns < PATIENCE_NS
+        };
         let (waiting, closing): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|ending| self.waits(ending, time_ns));
-        self.endings = waiting;
-        for ending in closing {
+            std::mem::take(&mut self.open).into_iter().partition(waits);
+        self.open = waiting;
+        closing.iter().for_each(|ending| self.close(ending, time_ns, ops));
+    }
+
+    /// Closes all accounts with the known figures, at the end of the recording.
+    pub(super) fn close_all(
+        &mut self,
+        members: &mut BTreeMap<Pid, Member>,
+        reporters: Reporters,
+        time_ns: i64,
+        ops: &mut Vec<Op>,
+    ) {
+        self.hear_what_came_early(reporters, time_ns);
+        self.infer_from_parents(members);
+        for ending in std::mem::take(&mut self.open) {
             self.close(&ending, time_ns, ops);
         }
     }
 
-    /// Tells whether somebody may still have something to say on it.
-    fn waits(&self, ending: &Ending, time_ns: i64) -> bool {
-        let orphan =
-            Some(ending.member.parent) == self.keeper || !self.members.contains_key(&ending.member.parent);
-        let keeper_speaks = self.keeper.is_some() && orphan && !ending.is_reaped_by_keeper();
-        let awaits_kernel = self.births.kernel_reports_all() && !ending.kernel_reported;
-        (keeper_speaks || awaits_kernel) && time_ns - ending.at_ns < PATIENCE_NS
-    }
-
-    fn hear_what_came_early(&mut self, time_ns: i64) {
+    fn hear_what_came_early(&mut self, reporters: Reporters, time_ns: i64) {
         for early in std::mem::take(&mut self.early) {
-            if self.settle(&early.ended) {
+            if self.keeper_reports(&early.ended) {
                 continue;
             }
-            if !self.births.kernel_reports_all() {
-                // An orphan that nobody has seen.
-                self.count_short_lived(early.ended.user_ticks + early.ended.system_ticks);
+            if !reporters.kernel {
+                // An orphan that was never seen.
+                self.spent.count_short_lived(early.ended.user_ticks + early.ended.system_ticks);
             } else if time_ns - early.at_ns < PATIENCE_NS {
                 self.early.push(early);
             }
-        }
-    }
-
-    /// Closes all accounts with what is known, at the end of the recording. `time_ns` says what time it is.
-    pub(crate) fn close_all(&mut self, time_ns: impl Fn() -> i64, ops: &mut Vec<Op>) {
-        let begun = Instant::now();
-        while self.births.kernel_reports_all()
-            && self.endings.iter().any(|ending| !ending.kernel_reported)
-            && begun.elapsed() < LAST_PATIENCE
-        {
-            std::thread::sleep(Duration::from_millis(1));
-            self.take_in(time_ns(), ops);
-        }
-        let time_ns = time_ns();
-        self.refresh_commands(time_ns, ops);
-        self.hear_what_came_early(time_ns);
-        self.infer_from_parents();
-        for ending in std::mem::take(&mut self.endings) {
-            self.close(&ending, time_ns, ops);
         }
     }
 
@@ -197,13 +249,13 @@ impl Tree {
         }
         let (member, used) = (&ending.member, ending.used());
         if member.samples == 0 {
-            self.count_short_lived(ending.cpu_ticks());
+            self.spent.count_short_lived(ending.cpu_ticks());
         } else {
-            self.ended_cpu_s += ending.cpu_ticks() as f64 / self.ticks_per_second;
+            self.spent.ticks += ending.cpu_ticks();
         }
         let seconds = |ticks: u64| ticks as f64 / self.ticks_per_second;
         if let Some(used) = used.filter(|_| member.samples > 0) {
-            // The last sample of a process says what it used in all; it has no memory any more.
+            // The last sample of a process contains its total CPU; it no longer has memory.
             let (user_s, system_s) = (Some(seconds(used.user)), Some(seconds(used.system)));
             let last = Sample { time_ns, process: member.id, user_s, system_s, ..Sample::default() };
             ops.push(Op::Samples(vec![last]));
@@ -219,36 +271,36 @@ impl Tree {
         ops.push(Op::Ended(member.id, end));
     }
 
-    /// A process that was reaped before we could read it: its parent's account of its children has grown by what it
-    /// used in all.
-    fn infer_from_parents(&mut self) {
-        let parents: BTreeSet<Pid> = self.endings.iter().map(|ending| ending.member.parent).collect();
-        for (&pid, parent) in &mut self.members {
+    /// Infers the CPU of processes that were reaped before we could read them: their parent's account of its
+    /// children has grown by their total.
+    fn infer_from_parents(&mut self, members: &mut BTreeMap<Pid, Member>) {
+        let parents: BTreeSet<Pid> = self.open.iter().map(|ending| ending.member.parent).collect();
+        for (&pid, parent) in members {
             if parents.contains(&pid)
                 && let Ok(stat) = parent.watched.stat(&mut self.buffer)
             {
                 parent.last = Some(stat);
             }
             if let Some(grown) = parent.account() {
-                parent.unreaped += share_out(&mut self.endings, pid, grown);
+                parent.unreaped += share_out(&mut self.open, pid, grown);
             }
         }
-        // Parents that have ended themselves, and left their last word.
-        for parent in 0..self.endings.len() {
-            let Some(ending) = self.endings.get_mut(parent).filter(|ending| ending.used.is_some()) else {
+        // Parents that have ended themselves and left final figures.
+        for parent in 0..self.open.len() {
+            let Some(ending) = self.open.get_mut(parent).filter(|ending| ending.used.is_some()) else {
                 continue;
             };
             let pid = ending.pid;
             if let Some(grown) = ending.member.account() {
-                share_out(&mut self.endings, pid, grown);
+                share_out(&mut self.open, pid, grown);
             }
         }
     }
 }
 
-/// Shares what a parent's account of its children has grown by (user, system ticks) among those of them that have ended
-/// and of whom nothing exact is known, evenly beyond what each was last seen to have used. Returns the number of its
-/// children that are known exactly: they may not have been waited for yet.
+/// Distributes the growth of a parent's account of its children (user, system ticks) among its ended children
+/// without exact figures, evenly beyond their last known use. Returns the number of its children with exact
+/// figures, which may not have been awaited yet.
 fn share_out(endings: &mut [Ending], parent: Pid, (mut user, mut system): (u64, u64)) -> u32 {
     let seen =
         |ending: &Ending| ending.member.last.as_ref().map_or((0, 0), |l| (l.user_ticks, l.system_ticks));

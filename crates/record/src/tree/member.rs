@@ -12,21 +12,21 @@ use unbloat_untrusted::Untrusted;
 pub(crate) struct Member {
     pub(crate) id: ProcessId,
     pub(crate) command: Untrusted,
-    /// `None`: it had ended before it could be read.
+    /// `None` if it had ended before it could be read.
     pub(crate) last: Option<Stat>,
     pub(super) parent: Pid,
     pub(super) watched: Watched,
     pub(super) peak_rss_bytes: u64,
     pub(super) samples: u64,
-    /// CPU of its children up to which their accounts are closed, in clock ticks (user, system).
+    /// CPU of its children for which accounts have been closed, in clock ticks (user, system).
     pub(super) accounted: (u64, u64),
-    /// Children that have ended and that it has not waited for yet.
+    /// Number of ended children it has not waited for yet.
     pub(super) unreaped: u32,
 }
 
 impl Member {
-    /// With the pid it names the process for good.
-    pub(super) fn start_ticks(&self) -> Option<u64> {
+    /// Start time, which together with the PID identifies the process for good.
+    pub(crate) fn start_ticks(&self) -> Option<u64> {
         self.last.as_ref().map(|last| last.start_ticks)
     }
 
@@ -37,7 +37,7 @@ impl Member {
         }
     }
 
-    /// By how much the CPU of its children has grown since the last time (user, system ticks).
+    /// Returns the growth of its children's CPU since the last call (user, system ticks).
     pub(super) fn account(&mut self) -> Option<(u64, u64)> {
         let last = self.last.as_ref()?;
         let now = (last.children_user_ticks, last.children_system_ticks);

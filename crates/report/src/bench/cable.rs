@@ -23,7 +23,7 @@ impl fmt::Display for Heading {
     }
 }
 
-/// A line of the table: one step.
+/// A row of the table: one step.
 #[derive(Debug)]
 pub struct Row<'a>(pub &'a Step);
 

@@ -15,7 +15,7 @@ impl fmt::Display for Heading {
     }
 }
 
-/// A line of the table: one batch.
+/// A row of the table: one batch.
 #[derive(Debug)]
 pub struct BatchRow<'a> {
     /// Its number, from 1.
@@ -31,7 +31,7 @@ impl fmt::Display for BatchRow<'_> {
     }
 }
 
-/// A line for each route.
+/// One row per route.
 #[derive(Debug)]
 pub struct RouteRows<'a>(pub &'a HttpFigures);
 

@@ -7,17 +7,17 @@ pub(crate) mod time;
 
 use std::fmt::{self, Display};
 
-/// The reasons why a run is not clean, a line each; nothing if it is.
+/// The reasons why a run is not clean, one per line; empty if it is.
 #[derive(Debug)]
 pub struct Problems(Vec<String>);
 
 impl Problems {
-    /// Takes the reasons up.
+    /// Collects the reasons.
     pub fn new(problems: impl IntoIterator<Item = impl Display>) -> Self {
         Self(problems.into_iter().map(|problem| problem.to_string()).collect())
     }
 
-    /// There is no reason.
+    /// Returns whether there is no reason.
     pub fn is_clean(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,6 +1,7 @@
-//! Times as people read them.
+//! Human-readable times.
 
-/// Three significant digits with the unit that fits: `850 µs`, `12.3 ms`, `1.94 s`; `-` where nothing was measured.
+/// Formats three significant digits with a suitable unit: `850 µs`, `12.3 ms`, `1.94 s`; `-` if nothing was
+/// measured.
 pub(crate) fn time(ns: Option<u64>) -> String {
     let Some(ns) = ns else { return "-".to_owned() };
     let (value, unit) = match ns {

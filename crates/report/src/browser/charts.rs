@@ -1,4 +1,4 @@
-//! Charts that answer the pointer.
+//! Charts that respond to the pointer.
 
 use super::samples;
 use super::tab::{Scheme, Tab, WIDE};
@@ -7,20 +7,20 @@ use crate::chart::scale::Unit;
 use crate::chart::svg::{self, Size};
 use serde_json::json;
 
-/// The texts of a drawing that a selector finds.
+/// Returns the texts of a drawing that match a selector.
 fn texts(tab: &mut Tab, selector: &str) -> Vec<String> {
     let script =
         format!("JSON.stringify([...document.querySelectorAll({selector:?})].map((e) => e.textContent))");
     serde_json::from_str(&tab.text(&script)).unwrap_or_else(|error| panic!("{selector}: {error}"))
 }
 
-/// The labels of the horizontal axis.
+/// Returns the labels of the horizontal axis.
 fn time_axis(tab: &mut Tab) -> Vec<String> {
     texts(tab, ".interactive svg text.middle")
 }
 
-/// A place over a moment of the minute that the sample lasts.
-fn over(tab: &mut Tab, second: f64) -> (f64, f64) {
+/// Returns a point above a moment in the minute covered by the sample.
+fn moment(tab: &mut Tab, second: f64) -> (f64, f64) {
     let (left, y) = tab.point_in(".interactive svg", 0.0, 0.3);
     let width = tab.number("document.querySelector('.interactive svg').clientWidth");
     (left + 76.0 + (width - 92.0) * second / 60.0, y)
@@ -38,10 +38,10 @@ fn tip(tab: &mut Tab) -> String {
 fn the_pointer_is_told_the_values_beside_it() {
     let mut tab = open();
     assert!(tab.holds("document.getElementById('tip').hidden"));
-    let place = over(&mut tab, 30.02);
+    let place = moment(&mut tab, 30.02);
     tab.hover(place);
     let told = tip(&mut tab);
-    // 10 MiB and 1, 2, 3 MiB a second.
+    // 10 MiB plus 1, 2, 3 MiB per second.
     for part in [
         "0:00:30.0",
         "1 master\t40.0 MiB",
@@ -52,7 +52,7 @@ fn the_pointer_is_told_the_values_beside_it() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(tab.text("document.querySelector('.cross').getAttribute('visibility')"), "visible");
-    let place = over(&mut tab, 20.25);
+    let place = moment(&mut tab, 20.25);
     tab.hover(place);
     let told = tip(&mut tab);
     assert!(told.contains("load </script> begins") && told.contains("too close to be written"), "{told}");
@@ -66,18 +66,18 @@ fn dragging_shows_a_range_and_a_double_click_everything() {
     let whole = time_axis(&mut tab);
     assert_eq!(whole.first().map(String::as_str), Some("0"), "{whole:?}");
     assert!(tab.holds("document.querySelector('.reset').disabled"));
-    let (from, to) = (over(&mut tab, 30.0), over(&mut tab, 36.0));
+    let (from, to) = (moment(&mut tab, 30.0), moment(&mut tab, 36.0));
     tab.drag(from, to);
     assert_eq!(time_axis(&mut tab), ["30 s", "31 s", "32 s", "33 s", "34 s", "35 s", "36 s"]);
-    let place = over(&mut tab, 30.0);
+    let place = moment(&mut tab, 30.0);
     tab.hover(place);
     assert!(tip(&mut tab).contains("0:00:33.0"), "the middle of the range");
     tab.press(".reset");
     assert_eq!(time_axis(&mut tab), whole, "the button");
-    let (from, to) = (over(&mut tab, 10.0), over(&mut tab, 50.0));
+    let (from, to) = (moment(&mut tab, 10.0), moment(&mut tab, 50.0));
     tab.drag(from, to);
     assert_ne!(time_axis(&mut tab), whole);
-    let place = over(&mut tab, 10.0);
+    let place = moment(&mut tab, 10.0);
     tab.click(place, 2);
     assert_eq!(time_axis(&mut tab), whole, "the double click");
 }
@@ -97,7 +97,7 @@ fn a_name_hides_what_it_names_and_twice_shows_it_alone() {
         tab.text("document.querySelector('.legend button:nth-child(3)').getAttribute('aria-pressed')"),
         "false"
     );
-    let place = over(&mut tab, 30.02);
+    let place = moment(&mut tab, 30.02);
     tab.hover(place);
     assert!(tip(&mut tab).contains("Memory by process (PSS)\t110.0 MiB"), "the sum of what is shown");
     assert!(before > 0 && highest(&mut tab) > 0);
@@ -129,7 +129,7 @@ fn a_chart_is_as_high_as_what_it_shows() {
     }
 }
 
-/// The script draws again what Rust draws; here each axis of theirs is held against the other's.
+/// The script draws the same charts as Rust; this compares their axes.
 #[test]
 fn the_script_writes_ticks_as_rust_does() {
     let mut tab = open();

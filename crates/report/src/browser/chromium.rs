@@ -1,8 +1,8 @@
-//! A headless Chromium, and messages to and from it.
+//! A headless Chromium, and the messages exchanged with it.
 //!
-//! It is talked to over a pair of pipes (`--remote-debugging-pipe`: JSON texts, each ended by a NUL, read from descriptor
-//! 3 and written to 4). So there is no port that another could find, nothing to wait for, no client library to depend
-//! on, and the browser ends with the pipe whatever becomes of the test.
+//! It communicates through a pair of pipes (`--remote-debugging-pipe`: JSON texts, each terminated by a NUL,
+//! read from descriptor 3 and written to 4). So there is no port that others could find, nothing to wait for,
+//! no client library to depend on, and the browser ends with the pipe whatever happens to the test.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Names of the program, by distribution.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Keeps it off the network and off the machine's display, and its start short.
+/// Keep it off the network and the machine's display, and make it start quickly.
 const FLAGS: [&str; 14] = [
     "--headless",
     // Root may not use the sandbox; the pages are our own.
@@ -31,13 +31,13 @@ const FLAGS: [&str; 14] = [
     "--remote-debugging-pipe",
 ];
 
-/// A browser with a profile of its own.
+/// A browser with its own profile.
 pub(super) struct Chromium {
     process: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     last_id: u64,
-    /// Messages that nobody asked for, in order.
+    /// Unsolicited messages, in order.
     pub(super) events: Vec<Value>,
     profile: TempDir,
 }
@@ -48,7 +48,7 @@ impl Chromium {
         let program =
             program.unwrap_or_else(|| panic!("the tests of pages need Chromium: scripts/deps test"));
         let profile = TempDir::new().unwrap_or_else(|error| panic!("no directory for a profile: {error}"));
-        // The shell puts our ends of the pipes where the browser looks for them.
+        // The shell puts our ends of the pipes where the browser expects them.
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", program])
             .args(FLAGS)
@@ -64,7 +64,7 @@ impl Chromium {
         Chromium { process, requests: Some(requests), answers, last_id: 0, events: Vec::new(), profile }
     }
 
-    /// The directory that goes with the browser: a place for the pages that it shall show.
+    /// Returns the browser's directory, where pages for it can be placed.
     pub(super) fn directory(&self) -> &std::path::Path {
         self.profile.path()
     }
@@ -91,7 +91,7 @@ impl Chromium {
         }
     }
 
-    /// The next message, for as long as the browser lives.
+    /// Returns the next message, as long as the browser lives.
     pub(super) fn next(&mut self, waiting_for: &str) -> Value {
         let mut text = Vec::new();
         let read = self.answers.read_until(0, &mut text);
@@ -106,7 +106,7 @@ impl Chromium {
 }
 
 impl Drop for Chromium {
-    /// It ends when its pipe does. The profile is removed after that.
+    /// Ends the browser by closing its pipe, then removes the profile.
     fn drop(&mut self) {
         self.requests = None;
         let mut unread = Vec::new();

@@ -82,14 +82,14 @@ fn nothing_scrolls_sideways_on_a_phone() {
         let widest = "[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > 390.5
             && !e.closest('.wide, .chart, .columns > div, .plan')).map((e) => e.outerHTML.slice(0, 120)).join('\\n')";
         assert!(width <= 390.0, "{name} is {width} wide:\n{}", tab.text(widest));
-        // What may scroll by itself is no wider than the page.
+        // Elements that may scroll by themselves are no wider than the page.
         let inside = "[...document.querySelectorAll('.wide, .chart, .columns > div, .plan, .view')]
             .every((e) => e.getBoundingClientRect().right <= 390.5)";
         assert!(tab.holds(inside), "{name}");
     }
 }
 
-/// Nothing that fits on a page is cut in two: Chromium honors `break-inside` for what is not higher than a page.
+/// Nothing that fits on a page is split: Chromium honors `break-inside` for anything no higher than a page.
 #[test]
 fn print_keeps_whole_rows() {
     for (name, page) in samples::all() {
@@ -103,7 +103,7 @@ fn print_keeps_whole_rows() {
             "rgb(29, 33, 41)",
             "{name}: and ink dark"
         );
-        // A4 less its margins, in CSS pixels: 182 × 269 mm.
+        // A4 minus its margins, in CSS pixels: 182 × 269 mm.
         let cut =
             "[...document.querySelectorAll('tr, svg, .bar, .slices canvas, .verdict li')].filter((e) => {
             const style = getComputedStyle(e), { height } = e.getBoundingClientRect();

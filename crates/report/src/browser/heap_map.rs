@@ -3,7 +3,7 @@
 use super::samples::{self, LARGE_MAP_PAGES};
 use super::tab::{NARROW, Scheme, Tab, WIDE};
 
-/// Counts what is drawn between two animation frames: pixels put into images, rectangles filled, texts written.
+/// Counts the work between two animation frames: pixels put into images, rectangles filled, texts drawn.
 const PROBE: &str = "
     window.work = { frames: 0, paints: 0, cells: 0, rectangles: 0, texts: 0, most: { cells: 0, rectangles: 0, texts: 0 } };
     (() => {
@@ -49,7 +49,7 @@ fn tip(tab: &mut Tab) -> String {
     tab.text("document.getElementById('tip').innerText")
 }
 
-/// The point over the nth cell of the first row, with cells of a size.
+/// Returns the point over the nth cell of the first row, with cells of a given size.
 fn cell(tab: &mut Tab, n: f64, size: f64) -> (f64, f64) {
     let (left, top) = tab.point_in(".view", 0.0, 0.0);
     (left + 1.0 + 104.0 + (n + 0.5) * size, top + 1.0 + 44.0 + size / 2.0)
@@ -58,7 +58,7 @@ fn cell(tab: &mut Tab, n: f64, size: f64) -> (f64, f64) {
 #[test]
 fn the_pointer_is_told_what_a_page_holds() {
     let mut tab = small();
-    // Four pages need no small cells: they begin at 12 pixels.
+    // Four pages need no small cells: they start at 12 pixels.
     let expected = [
         (0.0, "0x7f0000000000", "live\t4 KiB"),
         (1.0, "0x7f0000001000", "live\t1 KiB"),
@@ -155,7 +155,7 @@ fn go_to_goes_there() {
     }
 }
 
-/// Behavior, not time: what a frame draws depends on what is in view, never on how large the map is.
+/// Behavior, not time: the work of a frame depends on the visible part, never on the size of the map.
 #[test]
 fn half_a_million_pages_cost_a_frame_no_more_than_what_is_in_view() {
     const { assert!(LARGE_MAP_PAGES >= 500_000) };
@@ -169,7 +169,7 @@ fn half_a_million_pages_cost_a_frame_no_more_than_what_is_in_view() {
         for (const key of ['cells', 'rectangles', 'texts']) work[key] = 0;
         const bottom = view.scrollHeight - view.clientHeight, steps = 60;
         for (let i = 0; i <= steps; i++) {
-            // Several scrolls and moves a frame, as a wheel and a hand make them.
+            // Several scrolls and moves per frame, as with a wheel and a hand.
             for (let k = 0; k < 5; k++) view.scrollTop = bottom * (i + k / 5) / steps;
             await frame();
         }
@@ -187,7 +187,7 @@ fn half_a_million_pages_cost_a_frame_no_more_than_what_is_in_view() {
             cells > 0.0 && cells <= in_view,
             "{cells} cells of {size} pixels in a frame; {in_view} are in view"
         );
-        // Up to eight parts a cell, lines between rows and columns, and the background.
+        // Up to eight parts per cell, lines between rows and columns, and the background.
         let rectangles = most(&mut tab, "rectangles");
         assert!(rectangles <= in_view * 8.0 + width + height, "{rectangles} at {size}");
         let texts = most(&mut tab, "texts");

@@ -2,12 +2,13 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `chromium` | starting a browser, talking to it |
-//! | `tab` | one page: loading, looking, pointing, printing |
+//! | `chromium` | starts a browser and communicates with it |
+//! | `tab` | one page: loading, reading, pointing, printing |
 //! | `every_page` | rules that hold on all pages |
-//! | `charts`, `heap_map`, `tables` | what answers the reader does what it says |
+//! | `charts`, `heap_map`, `tables` | interactive elements behave as described |
 //!
-//! A page that a test has loaded is written as a picture into the directory `UNBLOAT_SCREENSHOTS`, if that is set.
+//! A page that a test has loaded is written as a picture into the directory `UNBLOAT_SCREENSHOTS`, if that is
+//! set.
 
 mod charts;
 mod chromium;

@@ -6,16 +6,22 @@ pub(super) use large_map::PAGES as LARGE_MAP_PAGES;
 
 use crate::chart::scale::Unit;
 use crate::chart::{self, Chart, Color, Panel, Series, Shape, VerticalMark};
-use crate::compare::{fixture::Owned, html as compare};
+use crate::compare::{Two, fixture::Owned, html as compare, versus_html};
 use crate::inspect::{Html, fixture, html as inspect};
+use crate::recording::growth;
 use crate::segment::Segment;
 use unbloat_heap::model::{HeapMap, Inspection};
+use unbloat_lab::metric::Metric;
+use unbloat_lab::versus::{Change, Shared, Versus};
+use unbloat_recording::growth::{Findings, Holding};
+use unbloat_recording::{Censuses, Header, Kind, ProcessId, Recording, Sample};
+use unbloat_stats::unpaired::Unpaired;
 
-/// A title that wants to be markup, a script and a terminal's command, and is longer than any window is wide.
+/// A title that tries to be markup, a script and a terminal command, and is wider than any window.
 pub(super) const HOSTILE: &str = "puma: </script><script>console.error('owned')</script><img src=x onerror=console.error(1)> \u{1b}[2J\
     averyveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryverylongword [shop] and so on and on";
 
-/// Every kind of page by its name.
+/// Returns every kind of page by its name.
 pub(super) fn all() -> Vec<(&'static str, String)> {
     vec![
         ("inspect-one", inspected_one()),
@@ -24,6 +30,8 @@ pub(super) fn all() -> Vec<(&'static str, String)> {
         ("plot-category", chart::page::draw(&by_category())),
         ("plot-empty", chart::page::draw(&Chart { panels: vec![], marks: vec![], ..by_process() })),
         ("compare", compared()),
+        ("versus", versus()),
+        ("growth", grown()),
     ]
 }
 
@@ -31,7 +39,7 @@ fn about() -> Html {
     Html { taken: "2026-11-21 10:00 UTC".into(), host: "web-1".into() }
 }
 
-/// One process with a map of four pages: live, mixed, trimmable, not resident.
+/// Returns one process with a map of four pages: live, mixed, trimmable, not resident.
 pub(super) fn inspected_one() -> String {
     let mut process = fixture::worker(2310);
     process.command = HOSTILE.into();
@@ -48,7 +56,7 @@ fn inspected_cluster() -> String {
     inspect(&inspection, &about())
 }
 
-/// One process with a map of [`LARGE_MAP_PAGES`].
+/// Returns one process with a map of [`LARGE_MAP_PAGES`].
 pub(super) fn inspected_large() -> String {
     let mut process = fixture::worker(2310);
     let (map, allocator) = large_map::map();
@@ -65,6 +73,60 @@ fn compared() -> String {
     compare(&owned.experiment(), &owned.about())
 }
 
+/// Two experiments of which one took less memory.
+fn versus() -> String {
+    let change = |ratio: f64, interval| Change {
+        first: 3e8,
+        second: 3e8 * ratio,
+        change: Unpaired { ratio, interval },
+    };
+    let metrics = [
+        (Metric::PssEnd, change(0.6, Some((0.55, 0.66)))),
+        (Metric::P95, change(1.4, Some((0.9, 2.1)))),
+        (Metric::CpuPerUnit, change(1.0, None)),
+    ];
+    let shared = Shared { name: HOSTILE.to_owned(), runs: (6, 5), metrics: metrics.into() };
+    let versus = Versus {
+        shared: vec![shared],
+        alone: vec![HOSTILE.to_owned()],
+        differences: vec![("server.start".into(), HOSTILE.into(), "puma".into())],
+    };
+    versus_html(&Two { first: HOSTILE, second: "after.unbloat", versus: &versus })
+}
+
+/// A recording without a census, whose memory grows.
+fn grown() -> String {
+    let sample = |second: i64| Sample {
+        time_ns: second * 1_000_000_000,
+        process: ProcessId(1),
+        rss_bytes: Some(((100 + second) as f64 * MIB) as u64),
+        ..Sample::default()
+    };
+    let recording = Recording {
+        name: HOSTILE.to_owned(),
+        header: Header {
+            kind: Kind::Record,
+            tool_version: String::new(),
+            started_wall_ns: 0,
+            started_monotonic_ns: 0,
+            owner: None,
+            ended_ns: Some(360_000_000_000),
+            end_reason: None,
+            exit_status: None,
+        },
+        provenance: Vec::new(),
+        processes: Vec::new(),
+        folded: Vec::new(),
+        samples: (0..360).map(sample).collect(),
+        censuses: Censuses::default(),
+        counters: Vec::new(),
+        marks: Vec::new(),
+        latencies: Vec::new(),
+        cost: None,
+    };
+    growth::html(&Findings::of(&recording, |_| Holding::Neither), &recording)
+}
+
 fn series(name: &str, shape: Shape, color: Color, value: impl Fn(f64) -> f64) -> Series {
     let points = (0..=600).map(|i| f64::from(i) / 10.0).map(|at| (at, value(at))).collect();
     Series { name: name.to_owned(), shape, color, points }
@@ -72,7 +134,7 @@ fn series(name: &str, shape: Shape, color: Color, value: impl Fn(f64) -> f64) ->
 
 const MIB: f64 = 1_048_576.0;
 
-/// A minute of three processes that grow by 1, 2 and 3 MiB a second.
+/// Returns a minute of three processes that grow by 1, 2 and 3 MiB per second.
 pub(super) fn by_process() -> Chart {
     let grows = |rate: f64| move |at: f64| (10.0 + rate * at) * MIB;
     let bands = [("1 master", 0, 1.0), ("2 worker", 1, 2.0), (HOSTILE, 2, 3.0)];
@@ -98,7 +160,7 @@ pub(super) fn by_process() -> Chart {
     }
 }
 
-/// Memory by category, with a total, a band and dots.
+/// Returns memory by category, with a total, a band and dots.
 fn by_category() -> Chart {
     let parts = Segment::STACKED.map(|segment| {
         series(segment.label(), Shape::Stacked, Color::Memory(segment), |at| (4.0 + at / 10.0) * MIB)
@@ -114,7 +176,7 @@ fn by_category() -> Chart {
         x: Unit::Seconds,
         panels: vec![
             Panel {
-                title: "What memory is made of (PSS)".into(),
+                title: "Composition of memory (PSS)".into(),
                 y: Unit::Bytes,
                 weight: 3.0,
                 series: memory,

@@ -1,4 +1,4 @@
-//! One page in a browser: loading, looking, pointing, printing.
+//! One page in a browser: loading, reading, pointing, printing.
 
 use super::chromium::Chromium;
 use base64::Engine as _;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Colors as the reader's system has them.
+/// The color scheme of the reader's system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Light,
@@ -20,24 +20,24 @@ pub(super) struct Window {
     pub(super) height: u32,
 }
 
-/// A desktop's.
+/// A desktop window.
 pub(super) const WIDE: Window = Window { width: 1280, height: 900 };
-/// A phone's.
+/// A phone screen.
 pub(super) const NARROW: Window = Window { width: 390, height: 844 };
 
-/// A tab with a page in it.
+/// A tab with a page.
 pub(super) struct Tab {
     browser: Chromium,
     session: String,
 }
 
 impl Tab {
-    /// Loads a page in a browser of its own.
+    /// Loads a page in a new browser.
     pub(super) fn open(page: &str, window: Window, scheme: Scheme) -> Self {
         Self::with_probe(page, window, scheme, "")
     }
 
-    /// Loads a page after a script has run in it, which can count what the page does.
+    /// Loads a page after running a script in it, which can count the page's work.
     pub(super) fn with_probe(page: &str, window: Window, scheme: Scheme, probe: &str) -> Self {
         let mut browser = Chromium::start();
         let target = browser.call("", "Target.createTarget", &json!({ "url": "about:blank" }));
@@ -81,14 +81,14 @@ impl Tab {
         self.call("Emulation.setEmulatedMedia", &feature);
     }
 
-    /// Waits until everything that the page has put off to its next frames is done.
+    /// Waits until all work postponed to the next frames is done.
     pub(super) fn settle(&mut self) {
         self.evaluate(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))",
         );
     }
 
-    /// The value of a JavaScript expression, that of its promise if it is one.
+    /// Returns the value of a JavaScript expression, awaiting it if it is a promise.
     pub(super) fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.call("Runtime.evaluate", &parameters);
@@ -96,31 +96,31 @@ impl Tab {
         answer["result"]["value"].take()
     }
 
-    /// The number that an expression has.
+    /// Returns an expression's value as a number.
     pub(super) fn number(&mut self, expression: &str) -> f64 {
         let value = self.evaluate(expression);
         value.as_f64().unwrap_or_else(|| panic!("{expression} is {value}"))
     }
 
-    /// The text that an expression has.
+    /// Returns an expression's value as a text.
     pub(super) fn text(&mut self, expression: &str) -> String {
         let value = self.evaluate(expression);
         value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
     }
 
-    /// An expression that must be true or false.
+    /// Returns an expression's value as a Boolean.
     pub(super) fn holds(&mut self, expression: &str) -> bool {
         let value = self.evaluate(expression);
         value.as_bool().unwrap_or_else(|| panic!("{expression} is {value}"))
     }
 
-    /// A point inside of the first element that a selector finds, by shares of its width and height. It is scrolled
-    /// into view.
+    /// Returns a point inside the first element that matches a selector, by shares of its width and height,
+    /// after scrolling it into view.
     pub(super) fn point_in(&mut self, selector: &str, across: f64, down: f64) -> (f64, f64) {
         self.evaluate(&format!(
             "document.querySelector({selector:?}).scrollIntoView({{ block: 'nearest' }})"
         ));
-        // What comes into view may unfold.
+        // Elements that come into view may unfold.
         self.settle();
         let place = format!(
             "(() => {{ const b = document.querySelector({selector:?}).getBoundingClientRect();
@@ -136,7 +136,7 @@ impl Tab {
         self.mouse("mouseMoved", (x, y), "none", 0);
     }
 
-    /// Clicks so many times in a row.
+    /// Clicks a number of times in a row.
     pub(super) fn click(&mut self, at: (f64, f64), times: u32) {
         self.hover(at);
         for count in 1..=times {
@@ -146,13 +146,13 @@ impl Tab {
         self.settle();
     }
 
-    /// Clicks the first element that a selector finds.
+    /// Clicks the first element that matches a selector.
     pub(super) fn press(&mut self, selector: &str) {
         let at = self.point_in(selector, 0.5, 0.5);
         self.click(at, 1);
     }
 
-    /// Presses at one point, moves to another and lets go.
+    /// Drags from one point to another.
     pub(super) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
         self.hover(from);
         self.mouse("mousePressed", from, "left", 1);
@@ -162,7 +162,7 @@ impl Tab {
         self.settle();
     }
 
-    /// Presses a key on what has the focus.
+    /// Presses a key on the focused element.
     pub(super) fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             self.call("Input.dispatchKeyEvent", &json!({ "type": kind, "key": key, "text": key }));
@@ -170,7 +170,7 @@ impl Tab {
         self.settle();
     }
 
-    /// Turns the wheel by a notch while the control key is held.
+    /// Turns the wheel by a number of notches while the control key is held.
     pub(super) fn wheel_with_control(&mut self, (x, y): (f64, f64), notches: i32) {
         const CONTROL: u32 = 2;
         let event = json!({
@@ -185,14 +185,15 @@ impl Tab {
         self.call("Input.dispatchMouseEvent", &event);
     }
 
-    /// The page as a PDF on A4 paper.
+    /// Returns the page as a PDF on A4 paper.
     pub(super) fn print(&mut self) -> Vec<u8> {
         let paper = json!({ "paperWidth": 8.27, "paperHeight": 11.69, "printBackground": true });
         let answer = self.call("Page.printToPDF", &paper);
         decoded(&answer["data"])
     }
 
-    /// Lays the page out as for paper, and leaves it so: its events, its style sheet, the width of A4 less the margins.
+    /// Lays the page out for paper and leaves it so: its events, its style sheet, the width of A4 minus the
+    /// margins.
     pub(super) fn print_layout(&mut self) {
         self.evaluate("dispatchEvent(new Event('beforeprint'))");
         self.call("Emulation.setEmulatedMedia", &json!({ "media": "print" }));
@@ -209,7 +210,7 @@ impl Tab {
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 
-    /// Errors and warnings in the console, exceptions, refused resources.
+    /// Returns errors and warnings in the console, exceptions, and refused resources.
     pub(super) fn complaints(&mut self) -> Vec<String> {
         self.settle();
         let complaint = |event: &&Value| match event["method"].as_str() {
@@ -220,7 +221,7 @@ impl Tab {
         self.browser.events.iter().filter(complaint).map(Value::to_string).collect()
     }
 
-    /// Why requests were not sent, one by one.
+    /// Returns the reasons why requests were not sent.
     pub(super) fn blocked(&mut self) -> Vec<String> {
         self.settle();
         let failed = self.browser.events.iter().filter(|event| event["method"] == "Network.loadingFailed");
@@ -229,7 +230,7 @@ impl Tab {
             .collect()
     }
 
-    /// Addresses that the page asked for, its own file aside.
+    /// Returns the addresses requested by the page, except its own file.
     pub(super) fn requests(&mut self) -> Vec<String> {
         self.settle();
         let sent = self.browser.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");

@@ -1,9 +1,9 @@
-//! Tables that are sorted by a column.
+//! Sortable tables.
 
 use super::samples;
 use super::tab::{Scheme, Tab, WIDE};
 
-/// Clicks a heading of the arenas and answers with the column, top to bottom.
+/// Clicks a heading of the arenas and returns the column, top to bottom.
 fn sort_by(tab: &mut Tab, column: usize) -> Vec<String> {
     let n = column + 1;
     tab.press(&format!(".arenas th:nth-child({n}) button"));

@@ -34,24 +34,24 @@ pub struct Chart {
 pub struct Panel {
     /// Title above the panel.
     pub title: String,
-    /// Quantity on the vertical axis, which begins at zero.
+    /// Quantity on the vertical axis, which starts at zero.
     pub y: Unit,
     /// Height relative to the other panels.
     pub weight: f64,
-    /// The series, the first at the bottom.
+    /// The series, from bottom to top.
     pub series: Vec<Series>,
 }
 
-/// Some values with a name.
+/// Named values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// In the legend.
+    /// The name in the legend.
     pub name: String,
     /// Shape of the series.
     pub shape: Shape,
     /// The color.
     pub color: Color,
-    /// x and y, ascending in x. A gap is a NaN in y.
+    /// x and y, ascending in x. A NaN in y is a gap.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -64,11 +64,11 @@ pub enum Shape {
     Band(Vec<(f64, f64)>),
     /// A dot at each point.
     Dots,
-    /// An area on top of the stacked areas before it in the panel. Such series share their x values.
+    /// An area on top of the preceding stacked areas in the panel. Such series share their x values.
     Stacked,
 }
 
-/// A moment with a name.
+/// A named moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerticalMark {
     /// Position on the horizontal axis.
@@ -78,8 +78,8 @@ pub struct VerticalMark {
 }
 
 impl Chart {
-    /// The range of x over all series, and the marks: one may lie before the first sample, it names the start. `None`
-    /// for an empty chart.
+    /// Returns the range of x over all series and marks, since a mark may lie before the first sample to name
+    /// the start. `None` for an empty chart.
     #[must_use]
     pub fn x_range(&self) -> Option<(f64, f64)> {
         let xs = self.panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points).map(|&(x, _)| x);
@@ -92,7 +92,8 @@ impl Chart {
 }
 
 impl Panel {
-    /// The series as they are drawn: (lower edge, upper edge) at each point, stacked areas on top of each other.
+    /// Returns the series as drawn: (lower edge, upper edge) at each point, with stacked areas on top of each
+    /// other.
     #[must_use]
     pub fn drawn(&self) -> Vec<Vec<(f64, f64, f64)>> {
         let mut base: Vec<f64> = Vec::new();
@@ -117,21 +118,21 @@ impl Panel {
         drawn
     }
 
-    /// Upper end of the vertical axis: a little above the largest value.
+    /// Returns the upper end of the vertical axis: a little above the largest value.
     pub(crate) fn top(&self) -> f64 {
         let most = self.most();
         if most > 0.0 { most * 1.04 } else { 1.0 }
     }
 
-    /// The largest value that is drawn.
+    /// Returns the largest value drawn.
     #[must_use]
     pub fn most(&self) -> f64 {
         self.drawn().iter().flatten().map(|&(_, _, high)| high).filter(|y| y.is_finite()).fold(0.0, f64::max)
     }
 }
 
-/// Fewer points with the same look: of each of `columns` equal parts of x the lowest and the highest stay, and where a
-/// gap is.
+/// Reduces the number of points without changing the appearance: each of `columns` equal parts of x keeps its
+/// minimum, its maximum, and any gap.
 #[must_use]
 pub fn thin(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     let (Some(&(from, _)), Some(&(to, _))) = (points.first(), points.last()) else { return Vec::new() };

@@ -12,10 +12,10 @@ use unbloat_untrusted::visible;
 pub(crate) const PART: Part =
     Part { style: include_str!("../../assets/chart.css"), script: include_str!("../../assets/chart.js") };
 
-/// The drawing's own style, for a page whose charts need no script.
+/// The drawing's style, for a page whose charts need no script.
 pub(crate) const STILL: Part = Part { style: crate::drawing::STYLE, script: "" };
 
-/// Points that a series has at most: enough for the finest zoom that still shows something new on a wide screen.
+/// Maximum number of points in a series: enough for the finest useful zoom on a wide screen.
 const POINTS: usize = 6000;
 
 /// Draws a chart as a page.
@@ -26,7 +26,7 @@ pub fn draw(chart: &Chart) -> String {
     Page { command: "unbloat plot", title, subtitle, body, parts: &[STILL, PART] }.render()
 }
 
-/// A chart on a page that has [`STILL`] and [`PART`]. Without scripts it is a drawing.
+/// Draws a chart for a page with [`STILL`] and [`PART`]. Without scripts it is a static drawing.
 #[must_use]
 pub(crate) fn figure(chart: &Chart) -> Markup {
     html! {
@@ -99,7 +99,7 @@ impl SeriesData {
             Shape::Stacked => ("stacked", None, None),
             Shape::Band(edges) => ("band", edge(edges, |pair| pair.0), edge(edges, |pair| pair.1)),
         };
-        // Areas that stand on each other must keep the same points.
+        // Stacked areas must keep the same points.
         let points = match series.shape {
             Shape::Line => thin(&series.points, POINTS / 4),
             Shape::Dots | Shape::Stacked | Shape::Band(_) => series.points.clone(),
@@ -116,12 +116,12 @@ impl SeriesData {
     }
 }
 
-/// Whole numbers from a thousand on, else to a ten-thousandth: the page stays small.
+/// Rounds to whole numbers from a thousand on, else to a ten-thousandth, to keep the page small.
 fn significant(value: f64) -> f64 {
     if value.abs() >= 1000.0 { value.round() } else { (value * 1e4).round() / 1e4 }
 }
 
-/// The name of a unit in the script.
+/// Returns the name of a unit in the script.
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Bytes => "bytes",

@@ -1,27 +1,27 @@
-//! A chart as a picture, for where neither SVG nor a browser is at hand.
+//! A chart as a PNG image, where neither SVG nor a browser is available.
 
 use super::Chart;
 use super::svg::{Size, Theme, draw as draw_svg};
 use resvg::{tiny_skia, usvg};
 
-/// Why there is no picture.
+/// The reason why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The drawing is not understood by the library that paints it.
+    /// The painting library rejects the drawing.
     #[error("cannot paint the chart: {0}. Write an .svg instead")]
     Svg(#[from] usvg::Error),
-    /// The picture cannot be made.
+    /// The picture cannot be encoded.
     #[error("cannot make the picture: {0}. Write an .svg instead")]
     Encoding(String),
 }
 
-/// Pixels of the picture for one of the drawing: sharp on dense screens too.
+/// Pixels of the picture per pixel of the drawing, for sharpness on dense screens.
 const SCALE: f32 = 2.0;
 
-/// Draws a chart on white. Text needs a font of the system.
+/// Draws a chart on white. Text requires a font of the system.
 ///
 /// # Errors
-/// The picture cannot be made.
+/// The picture cannot be created.
 pub fn draw(chart: &Chart, size: Size) -> Result<Vec<u8>, Error> {
     let mut options = usvg::Options::default();
     options.fontdb_mut().load_system_fonts();

@@ -3,9 +3,9 @@
 /// The quantity on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes, written in IEC units; ticks at round numbers of them.
+    /// Bytes in IEC units, with ticks at round numbers.
     Bytes,
-    /// Seconds, written as seconds, minutes or hours.
+    /// Seconds, as seconds, minutes or hours.
     Seconds,
     /// CPU, in cores.
     Cores,
@@ -16,7 +16,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The distance of ticks so that there are about `count` up to `span`.
+    /// Returns a distance between ticks such that there are about `count` up to `span`.
     #[must_use]
     pub fn step(self, span: f64, count: usize) -> f64 {
         let rough = (span / count.max(1) as f64).max(f64::MIN_POSITIVE);
@@ -45,7 +45,7 @@ impl Unit {
         }
     }
 
-    /// The ticks from `from` to `to`.
+    /// Returns the ticks from `from` to `to`.
     #[must_use]
     pub fn ticks(self, from: f64, to: f64, count: usize) -> Vec<f64> {
         let step = self.step(to - from, count);
@@ -53,7 +53,7 @@ impl Unit {
         (0..200).map(|i| (first + f64::from(i)) * step).take_while(|&tick| tick <= to + step * 1e-6).collect()
     }
 
-    /// A value as it is written at a tick or beside a point; `step` tells how precisely.
+    /// Formats a value at a tick or beside a point; `step` determines the precision.
     #[must_use]
     pub fn write(self, value: f64, step: f64) -> String {
         match self {
@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// The name of the axis.
+    /// Returns the name of the axis.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Unit {
     }
 }
 
-/// The next of 1, 2, 5 × 10ⁿ.
+/// Returns the next of 1, 2, 5 × 10ⁿ.
 fn round_up(value: f64) -> f64 {
     let decade = 10f64.powi(value.log10().floor() as i32);
     [1.0, 2.0, 5.0, 10.0]
@@ -98,7 +98,7 @@ fn bytes(value: f64, step: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = ((value.abs().max(1.0).log2() / 10.0).floor() as usize).min(UNITS.len() - 1);
     let factor = 1024f64.powi(power as i32);
-    // As many as it takes to write the step exactly, or two.
+    // As many decimals as the step requires for an exact representation, or two.
     let exact = (0..=3).find(|&decimals| (step / factor * 10f64.powi(decimals)).fract() == 0.0);
     let decimals = exact.unwrap_or(2) as usize;
     format!("{:.decimals$} {}", value / factor, UNITS.get(power).unwrap_or(&"B"))

@@ -1,4 +1,4 @@
-//! A chart as an SVG file of its own, or as a figure that needs no script.
+//! A chart as a separate SVG file, or as a figure that needs no script.
 
 use super::{Chart, Panel, Series, Shape, thin};
 use crate::drawing::{Drawing, LETTER, Point, Scale, width_of};
@@ -23,12 +23,12 @@ impl Default for Size {
 
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 22.0;
-/// Above the legend: title and subtitle.
+/// Space above the legend: title and subtitle.
 const TITLES: f64 = 64.0;
 const LEGEND_LINE: f64 = 20.0;
-/// Above each panel: its title.
+/// Space above each panel: its title.
 const PANEL_GAP: f64 = 44.0;
-/// Below the last panel: its ticks.
+/// Space below the last panel: its ticks.
 const AXIS: f64 = 30.0;
 
 /// Draws a chart as a file.
@@ -49,7 +49,7 @@ pub(crate) fn figure(chart: &Chart, size: Size) -> Markup {
     drawing.figure()
 }
 
-/// Everything below the titles.
+/// Draws everything below the titles.
 fn panels(drawing: &mut Drawing, chart: &Chart, Size { width, height }: Size, top: f64) {
     let Some(x) = chart.x_range() else {
         drawing.text((LEFT, top + 26.0), "sub", "There are no samples to show.");
@@ -102,14 +102,14 @@ impl Frame {
     }
 }
 
-/// A name of the legend and its place.
+/// A name in the legend and its place.
 struct Entry<'a> {
     series: &'a Series,
     x: f64,
     row: usize,
 }
 
-/// Places each name of the legend. One that several panels share stands once.
+/// Places each name in the legend. A name shared by several panels appears once.
 fn legend(chart: &Chart, width: f64) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     let (mut x, mut row) = (0.0, 0);
@@ -158,8 +158,8 @@ fn draw_time_axis(drawing: &mut Drawing, chart: &Chart, frame: &Frame) {
     }
 }
 
-/// A line through the panel at each mark, and its name unless that would lie on another; the interactive figure tells
-/// them all.
+/// Draws a line through the panel at each mark, and its name unless that would overlap another; the
+/// interactive figure shows them all.
 fn draw_marks(drawing: &mut Drawing, chart: &Chart, frame: &Frame, named: bool) {
     let (from, to) = frame.x.from;
     let mut free_from = f64::NEG_INFINITY;

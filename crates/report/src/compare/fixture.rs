@@ -1,10 +1,9 @@
-//! A small experiment for the tests: a control and a variant with 0.6 of its memory at the same latency, under a load with two
-//! steps of clients. The noise is a fixed pattern of about 1 %.
+//! A small experiment for the tests: a control and a variant with 0.6 of its memory at the same latency,
+//! under a load with two steps of clients. The noise is a fixed pattern of about 1 %.
 
 use super::{About, Experiment};
-use unbloat_lab::analysis::Analysis;
+use unbloat_lab::analysis::{Analysis, conclude_plan};
 use unbloat_lab::calibration::Calibration;
-use unbloat_lab::experiment::conclude;
 use unbloat_lab::metric::Metric;
 use unbloat_lab::plan::Plan;
 use unbloat_lab::recommend::Recommendation;
@@ -31,7 +30,7 @@ environment = { MALLOC_ARENA_MAX = "2" }
 
 const MIB: f64 = 1_048_576.0;
 
-/// Owner of the data that an [`Experiment`] borrows.
+/// The owner of the data that an [`Experiment`] borrows.
 pub(crate) struct Owned {
     pub(crate) plan: Plan,
     pub(crate) variants: Vec<Variant>,
@@ -47,13 +46,19 @@ impl Owned {
         let variants = plan.variants().unwrap_or_else(|error| panic!("{error}"));
         let results: Vec<RunResult> =
             (0..blocks).flat_map(|block| schedule::block(plan.design.seed, block, 2)).map(run).collect();
-        let (analysis, recommendation) = conclude(&plan, &variants, &results, 1);
+        let (analysis, recommendation) = conclude_plan(&plan, &variants, &results, 1);
         Owned { plan, variants, results, analysis, recommendation, calibration: None }
     }
 
-    /// Again, after the runs were changed.
+    /// Repeats the analysis after the runs were changed.
     pub(crate) fn conclude(&mut self) {
-        (self.analysis, self.recommendation) = conclude(&self.plan, &self.variants, &self.results, 1);
+        self.look(1);
+    }
+
+    /// Analyzes again, with this many looks planned.
+    pub(crate) fn look(&mut self, looks: usize) {
+        (self.analysis, self.recommendation) =
+            conclude_plan(&self.plan, &self.variants, &self.results, looks);
     }
 
     pub(crate) fn experiment(&self) -> Experiment<'_> {
@@ -75,6 +80,7 @@ impl Owned {
                 .map(|(n, v)| (n.to_owned(), v.to_owned()))
                 .into(),
             recording: "shop.unbloat".to_owned(),
+            search: None,
         }
     }
 }

@@ -3,13 +3,16 @@
 use super::{Experiment, sentence};
 use serde_json::{Map, Value, json};
 use unbloat_lab::analysis::{Aa, Analysis, Comparison, VariantAnalysis};
+use unbloat_lab::demands::Bar;
 use unbloat_lab::metric::Metric;
+use unbloat_lab::recommend::{Objection, Standing};
 use unbloat_lab::result::most_harness_cpu;
+use unbloat_stats::power::ALPHA;
 
 /// Renders the document.
 #[must_use]
 pub fn document(experiment: &Experiment) -> Value {
-    let Analysis { variants, aa, blocks, comparisons, warnings, settings } = experiment.analysis;
+    let Analysis { variants, aa, blocks, comparisons, warnings, settings, .. } = experiment.analysis;
     let recommended = sentence::recommended(experiment);
     let deploy: Vec<Value> = super::text::deploy(experiment)
         .into_iter()
@@ -20,7 +23,7 @@ pub fn document(experiment: &Experiment) -> Value {
         "title": experiment.plan.title,
         "blocks": blocks,
         "looks": settings.look_count(),
-        "alpha": settings.alpha(),
+        "alpha": ALPHA,
         "margin": settings.rule.not_worse.first().map_or(0.0, |metric| settings.rule.margin(*metric)),
         "margins": per_metric(settings.rule.metrics().into_iter().map(|metric| (metric, json!(settings.rule.margin(metric))))),
         "rate": experiment.calibration.map(|calibration| calibration.rate_per_s),
@@ -30,12 +33,13 @@ pub fn document(experiment: &Experiment) -> Value {
         "comparisons": comparisons,
         "harness_cpu": most_harness_cpu(experiment.results),
         "control": experiment.variants.first().map(|v| v.name.as_str()),
-        "variants": variants.iter().map(variant).collect::<Vec<_>>(),
+        "variants": variants.iter().enumerate().map(|(index, of)| variant(experiment, index, of)).collect::<Vec<_>>(),
         "aa": per_metric(aa.iter().map(|(metric, aa)| (*metric, control_itself(aa)))),
         "mde": per_metric(aa.iter().map(|(metric, aa)| (*metric, json!(aa.minimum_detectable_ratio)))),
         "recommendation": {
             "variant": recommended,
             "decided": experiment.recommendation.is_decided(),
+            "chance": experiment.recommendation.forecast.as_ref().map(|forecast| forecast.chance),
             "reason": sentence::reason(experiment),
             "deploy": deploy,
         },
@@ -55,16 +59,33 @@ pub fn document(experiment: &Experiment) -> Value {
     })
 }
 
-fn variant(variant: &VariantAnalysis) -> Value {
+fn variant(experiment: &Experiment, index: usize, variant: &VariantAnalysis) -> Value {
+    let standing = index.checked_sub(1).and_then(|index| experiment.recommendation.standings.get(index));
+    let (standing, because) = standing.map_or(("control", None), |standing| words(*standing));
     json!({
         "name": variant.name,
+        "standing": standing,
+        "because": because,
         "runs": variant.runs,
         "excluded": variant.excluded,
         "metrics": per_metric(variant.metrics.iter().map(|(metric, comparison)| (*metric, compared(*metric, comparison)))),
     })
 }
 
-/// Absent: not known. A ratio needs a block with both; an interval needs five.
+/// Returns the standing, and the metric or event behind it.
+fn words(standing: Standing) -> (&'static str, Option<&'static str>) {
+    match standing {
+        Standing::Passes => ("passes", None),
+        Standing::RuledOut(Objection::GainsTooLittle) => ("ruled_out", Some("gains_too_little")),
+        Standing::RuledOut(Objection::Costs(metric)) => ("ruled_out", Some(metric.name())),
+        Standing::RuledOut(Objection::Barred(Bar::NotMeasured(metric))) => ("ruled_out", Some(metric.name())),
+        Standing::RuledOut(Objection::Barred(Bar::Died(_))) => ("ruled_out", Some("died")),
+        Standing::Open(metric) => ("open", Some(metric.name())),
+        Standing::Dropped(metric) => ("dropped", Some(metric.name())),
+    }
+}
+
+/// Renders a comparison. Absent values are unknown: a ratio needs a block with both; an interval needs five.
 fn compared(metric: Metric, comparison: &Comparison) -> Value {
     let interval = comparison.contrast.and_then(|c| c.interval);
     let mut fields = Map::from_iter([
@@ -111,7 +132,6 @@ mod tests {
         for metric in ["pss_peak", "floor", "p99"] {
             assert!(document["variants"][1]["metrics"][metric]["ratio"].is_f64(), "{metric}");
         }
-        let schema = include_str!("../../../../docs/reference/compare.schema.json");
-        jsonschema::validate(&serde_json::from_str(schema).unwrap(), &document).unwrap();
+        unbloat_test_support::assert_follows(&document, "compare.schema.json");
     }
 }

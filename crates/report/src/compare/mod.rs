@@ -12,7 +12,7 @@ mod versus;
 pub use html::{About, html};
 pub use json::document;
 pub use text::text;
-pub use versus::{Two, versus_document, versus_text};
+pub use versus::{Two, versus_document, versus_html, versus_text};
 
 use unbloat_lab::analysis::Analysis;
 use unbloat_lab::calibration::Calibration;
@@ -21,19 +21,19 @@ use unbloat_lab::recommend::Recommendation;
 use unbloat_lab::result::RunResult;
 use unbloat_lab::variant::Variant;
 
-/// Everything known about an experiment.
+/// All data of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment<'a> {
-    /// The plan that was carried out.
+    /// The plan.
     pub plan: &'a Plan,
     /// The variants, the control first.
     pub variants: &'a [Variant],
-    /// The runs that were made.
+    /// The runs.
     pub results: &'a [RunResult],
     /// The analysis of the runs.
     pub analysis: &'a Analysis,
     /// The conclusion by the plan's rule.
     pub recommendation: &'a Recommendation,
-    /// The open loop of all runs, if there is one.
+    /// The open loop of all runs, if any.
     pub calibration: Option<&'a Calibration>,
 }

@@ -3,94 +3,139 @@
 use super::Experiment;
 use unbloat_heap::Iec;
 use unbloat_lab::analysis::{Comparison, Finding};
-use unbloat_lab::metric::{Metric, Unit};
+use unbloat_lab::demands::Bar;
+use unbloat_lab::metric::{Metric, Number, Unit};
 use unbloat_lab::plan::Rule;
-use unbloat_lab::recommend::{More, Objection, Recommendation};
+use unbloat_lab::recommend::{Answer, Objection, Standing};
 use unbloat_lab::remedy::Remedy;
 
-/// The metrics that a text shows; the page and the documents have all.
+/// Returns the metrics shown in text; the page and the documents have all.
 pub(super) fn shown() -> impl Iterator<Item = Metric> {
     Metric::ALL.into_iter().filter(|metric| metric.descriptor().in_text)
 }
 
-/// The name of the variant to use: also the control, when nothing is shown to be better.
+/// Returns the name of the variant to use, which is the control if nothing is shown to be better.
 #[must_use]
 pub(super) fn recommended<'a>(experiment: &Experiment<'a>) -> Option<&'a str> {
-    let index = match experiment.recommendation {
-        Recommendation::Use { variant, .. } => *variant,
-        Recommendation::Keep { .. } => 0,
-        Recommendation::NeedBlocks { .. } | Recommendation::NoData => return None,
+    let index = match experiment.recommendation.answer {
+        Answer::Use { variant, .. } => variant,
+        Answer::Keep => 0,
+        Answer::Undecided { .. } | Answer::NoData => return None,
     };
     experiment.variants.get(index).map(|variant| variant.name.as_str())
 }
 
-/// The answer in a few words.
+/// Returns the answer in a few words.
 #[must_use]
 pub(super) fn headline(experiment: &Experiment) -> String {
-    match (experiment.recommendation, recommended(experiment)) {
-        (Recommendation::Use { .. }, Some(name)) => format!("Decided: use {name}"),
-        (Recommendation::Keep { open: true, .. }, Some(_)) => {
-            "Not decided: no difference shown so far".to_owned()
+    match (&experiment.recommendation.answer, recommended(experiment)) {
+        (Answer::Use { .. }, Some(name)) => format!("Decided: use {name}"),
+        (Answer::Keep, Some(name)) if is_all_the_same(experiment) => {
+            format!("The same within the margin: keep {name}")
         }
-        (Recommendation::Keep { .. }, Some(name)) if shows_a_difference(experiment) => {
-            format!("Decided: keep {name}")
+        (Answer::Keep, Some(name)) => format!("Decided: keep {name}"),
+        (Answer::Use { .. } | Answer::Keep, None) | (Answer::Undecided { .. } | Answer::NoData, _) => {
+            "Not decided".to_owned()
         }
-        (Recommendation::Keep { .. }, Some(name)) => format!("The same within the margin: keep {name}"),
-        (Recommendation::Use { .. } | Recommendation::Keep { .. }, None)
-        | (Recommendation::NeedBlocks { .. } | Recommendation::NoData, _) => "Not decided".to_owned(),
     }
 }
 
-fn shows_a_difference(experiment: &Experiment) -> bool {
+/// Returns whether no variant gains enough to be worthwhile, and none is shown to differ in anything.
+fn is_all_the_same(experiment: &Experiment) -> bool {
+    let gains_too_little =
+        |standing: &Standing| matches!(standing, Standing::RuledOut(Objection::GainsTooLittle));
     let mut comparisons = experiment.analysis.variants.iter().flat_map(|v| v.metrics.values());
-    comparisons.any(|comparison| matches!(comparison.verdict, Finding::Better | Finding::Worse))
+    experiment.recommendation.standings.iter().all(gains_too_little)
+        && !comparisons.any(|comparison| matches!(comparison.verdict, Finding::Better | Finding::Worse))
 }
 
-/// Why.
+fn name<'a>(experiment: &Experiment<'a>, variant: usize) -> &'a str {
+    experiment.variants.get(variant).map_or("?", |variant| variant.name.as_str())
+}
+
+/// Returns the reason.
 #[must_use]
 pub(super) fn reason(experiment: &Experiment) -> String {
-    let name = |index: usize| experiment.variants.get(index).map_or("?", |v| v.name.as_str());
-    let minimize = experiment.plan.rule.minimize.words();
-    match experiment.recommendation {
-        Recommendation::Use { variant, ties } => reason_to_use(experiment, *variant, ties),
-        Recommendation::Keep { detectable, smaller, .. } => {
-            let mut text = format!(
-                "No variant is shown to take less {minimize} than the {} at no cost in {}.",
-                name(0),
-                list(&experiment.plan.rule.not_worse),
-            );
-            text += &match (smaller, detectable) {
-                (Some((variant, objection)), _) => format!(
-                    " {} takes {} of it, but {}.",
-                    name(*variant),
-                    gain(experiment, *variant).unwrap_or_default(),
-                    against(experiment, *variant, *objection),
-                ),
-                (None, Some(ratio)) => format!(
-                    " It would have shown a difference of {:.0} % with 80 % probability.",
-                    (ratio - 1.0) * 100.0
-                ),
-                (None, None) => String::new(),
-            };
-            text + &remedy(experiment)
-        }
-        Recommendation::NoData => {
+    match &experiment.recommendation.answer {
+        Answer::Use { variant, ties } => reason_to_use(experiment, *variant, ties),
+        Answer::Keep => reason_to_keep(experiment),
+        Answer::NoData => {
             "No block has a run of the control and one of a variant that both count; why the others do not stands below."
                 .to_owned()
         }
-        Recommendation::NeedBlocks { variant, metric, more } => {
-            let certain = compared(experiment, *variant, experiment.plan.rule.minimize)
-                .is_some_and(|gain| gain.verdict == Finding::Better);
-            let looks = if certain { "certainly takes less" } else { "looks smaller in" };
-            format!(
-                "{} {looks} {minimize}: {}. But {}{}",
-                name(*variant),
-                gain(experiment, *variant).unwrap_or_default(),
-                needed(experiment, *variant, *metric, *more),
-                remedy(experiment),
-            )
+        Answer::Undecided { variant, metric } => {
+            open(experiment, *variant, *metric) + &certain(experiment, *variant) + &prospect(experiment)
         }
     }
+}
+
+/// Lists the reasons against each variant.
+fn reason_to_keep(experiment: &Experiment) -> String {
+    let rule = &experiment.plan.rule;
+    let against = experiment.recommendation.standings.iter().enumerate().filter_map(|(index, standing)| {
+        let Standing::RuledOut(objection) = standing else { return None };
+        Some(format!("{} {}", name(experiment, index + 1), self::against(experiment, index + 1, *objection)))
+    });
+    format!(
+        "No variant takes {} % less {} than {} at no cost in {}: {}.",
+        percent(rule.margin(rule.minimize)),
+        rule.minimize.words(),
+        name(experiment, 0),
+        list(&rule.not_worse),
+        against.collect::<Vec<_>>().join("; "),
+    )
+}
+
+/// Describes the open question of the variant that looks smallest.
+fn open(experiment: &Experiment, variant: usize, metric: Metric) -> String {
+    let rule = &experiment.plan.rule;
+    let gain = compared(experiment, variant, rule.minimize);
+    let is_shown = gain.is_some_and(|gain| gain.verdict == Finding::Better);
+    let takes = if is_shown { "certainly takes less" } else { "looks smaller in" };
+    let so_far = |metric| compared(experiment, variant, metric).and_then(contrast).unwrap_or_default();
+    let begins =
+        format!("{} {takes} {}: {}", name(experiment, variant), rule.minimize.words(), so_far(rule.minimize));
+    match metric == rule.minimize {
+        true => format!(
+            "{begins}; neither that it takes less nor that it takes less than {} % less is shown.",
+            percent(rule.margin(metric))
+        ),
+        false => format!(
+            "{begins}. But {} is not decided: {}, and the rule allows {} % more.",
+            metric.words(),
+            so_far(metric),
+            percent(rule.margin(metric))
+        ),
+    }
+}
+
+/// Lists other variants that are shown to take less, whatever they cost.
+fn certain(experiment: &Experiment, but: usize) -> String {
+    let minimize = experiment.plan.rule.minimize;
+    let shown = (1..experiment.variants.len()).filter(|variant| *variant != but).filter_map(|variant| {
+        let gain = compared(experiment, variant, minimize).filter(|gain| gain.verdict == Finding::Better)?;
+        Some(format!("{} {}", name(experiment, variant), contrast(gain)?))
+    });
+    let shown: Vec<String> = shown.collect();
+    match shown.is_empty() {
+        true => String::new(),
+        false => format!(" Certain already, in {}: {}.", minimize.words(), shown.join(", ")),
+    }
+}
+
+/// Describes the chance of an answer, and the change that would decide it.
+fn prospect(experiment: &Experiment) -> String {
+    let dropped = |standing: &&Standing| matches!(standing, Standing::Dropped(_));
+    let dropped = experiment.recommendation.standings.iter().filter(dropped).count();
+    let hopeless = match dropped {
+        0 => "",
+        _ => " What is open can hardly be decided in the blocks that are left.",
+    };
+    let chance = experiment.recommendation.forecast.as_ref().filter(|_| dropped == 0);
+    let chance = chance.filter(|forecast| forecast.blocks > 0.0).map_or(String::new(), |forecast| {
+        format!(" The chance that the blocks that are left decide it is {:.0} %.", forecast.chance * 100.0)
+    });
+    format!("{hopeless}{chance}{}", remedy(experiment))
 }
 
 fn reason_to_use(experiment: &Experiment, variant: usize, ties: &[usize]) -> String {
@@ -106,17 +151,39 @@ fn reason_to_use(experiment: &Experiment, variant: usize, ties: &[usize]) -> Str
     let costs: Vec<String> =
         rule.not_worse.iter().filter_map(|&metric| cost(experiment, variant, metric)).collect();
     text += &match costs.is_empty() {
-        true => ". This load measures nothing that it could cost.".to_owned(),
+        true => ". This load measures no cost.".to_owned(),
         false => format!(", and {}.", costs.join(", and ")),
     };
     if !ties.is_empty() {
         let names: Vec<&str> = ties.iter().map(|&i| name(i)).collect();
-        text += &format!(" It cannot be told from {}.", names.join(" and "));
+        text += &format!(" It cannot be distinguished from {}.", names.join(" and "));
     }
+    text += &smaller_still(experiment, variant);
     text + &exclusions(experiment, variant)
 }
 
-/// Runs of the recommended variant that were left out.
+/// Lists undecided variants that look smaller than the recommended one.
+fn smaller_still(experiment: &Experiment, variant: usize) -> String {
+    let minimize = experiment.plan.rule.minimize;
+    let ratio = |variant| Some(compared(experiment, variant, minimize)?.contrast?.ratio);
+    let is_smaller = |other: &usize| match minimize.less_is_better() {
+        true => ratio(*other) < ratio(variant),
+        false => ratio(*other) > ratio(variant),
+    };
+    let standings = experiment.recommendation.standings.iter().enumerate();
+    let open = standings.filter(|(_, standing)| matches!(standing, Standing::Open(_) | Standing::Dropped(_)));
+    let names: Vec<String> = open
+        .map(|(index, _)| index + 1)
+        .filter(is_smaller)
+        .filter_map(|other| Some(format!("{} {}", name(experiment, other), gain(experiment, other)?)))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" Not decided, but smaller so far: {}.", names.join(", ")),
+    }
+}
+
+/// Lists runs of the recommended variant that were left out.
 fn exclusions(experiment: &Experiment, variant: usize) -> String {
     let runs = experiment.results.iter().filter(|run| run.slot.variant == variant);
     let whys: Vec<String> = runs.filter_map(|run| Some(run.excluded.as_ref()?.to_string())).collect();
@@ -128,34 +195,36 @@ fn exclusions(experiment: &Experiment, variant: usize) -> String {
 }
 
 fn against(experiment: &Experiment, variant: usize, objection: Objection) -> String {
+    let shown = |metric| compared(experiment, variant, metric).and_then(contrast).unwrap_or_default();
+    let minimize = experiment.plan.rule.minimize;
     match objection {
-        Objection::Costs(metric) => {
-            let shown = compared(experiment, variant, metric).and_then(contrast).unwrap_or_default();
-            format!("its {} is worse: {shown}", metric.words())
-        }
-        Objection::NotMeasured(metric) => format!("none of its runs yields {}", metric.words()),
-        Objection::Died(1) => "its server ended by itself in one run".to_owned(),
-        Objection::Died(runs) => format!("its server ended by itself in {runs} runs"),
-    }
-}
-
-fn needed(experiment: &Experiment, variant: usize, metric: Metric, more: More) -> String {
-    let open = format!("{} is not decided yet", metric.words());
-    let so_far = compared(experiment, variant, metric).and_then(contrast).unwrap_or_default();
-    match more {
-        More::Blocks(_) | More::BeyondLimit => format!("{open}: {so_far}."),
-        More::NoUse => format!(
-            "{open}: {so_far} is more than the {:.0} % that the rule allows, and if that is right, more blocks will only \
-             confirm it.",
-            experiment.plan.rule.margin(metric) * 100.0,
+        Objection::GainsTooLittle => format!("takes {} of it", shown(minimize)),
+        Objection::Costs(metric) => format!(
+            "takes {} of it, but its {} is worse by more than {} %: {}",
+            shown(minimize),
+            metric.words(),
+            percent(experiment.plan.rule.margin(metric)),
+            shown(metric)
         ),
+        Objection::Barred(Bar::NotMeasured(metric)) => format!("has no run that yields {}", metric.words()),
+        Objection::Barred(Bar::Died(1)) => "is out because its server ended by itself in one run".to_owned(),
+        Objection::Barred(Bar::Died(runs)) => {
+            format!("is out because its server ended by itself in {runs} runs")
+        }
     }
 }
 
-/// The one change that would decide it, and its price.
+/// Formats a share in percent, with at most one decimal.
+fn percent(share: f64) -> String {
+    let tenths = (share * 1000.0).round() / 10.0;
+    format!("{tenths}")
+}
+
+/// Describes the one change that would decide the experiment, and its cost.
 fn remedy(experiment: &Experiment) -> String {
     let Experiment { plan, calibration, results, analysis, recommendation, .. } = *experiment;
     let minutes = |minutes: f64| format!("about {:.0} minutes", minutes.max(1.0).ceil());
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
     match unbloat_lab::remedy::remedy(plan, calibration, results, analysis, recommendation) {
         None => String::new(),
         Some(Remedy::OpenLoop) => {
@@ -166,12 +235,22 @@ fn remedy(experiment: &Experiment) -> String {
         Some(Remedy::QuieterMachine { disturbed, places }) => format!(
             " This would decide it: a quieter machine; {disturbed} of {places} runs were disturbed each time they were tried."
         ),
-        Some(Remedy::MoreBlocks { blocks, minutes: time }) => format!(
-            " This would decide it: about {blocks} more block{}, {}{}.",
-            if blocks == 1 { "" } else { "s" },
+        Some(Remedy::MoreBlocks { blocks, minutes: time, goes_on: true }) => format!(
+            " This would decide it: about {blocks} more block{}, {}; the same command goes on.",
+            plural(blocks),
             minutes(time),
-            price_of_looks(analysis.settings.look_count()),
         ),
+        Some(Remedy::MoreBlocks { blocks, minutes: time, goes_on: false }) => {
+            let most = match blocks > plan.design.max_blocks {
+                true => format!(", and max-blocks = {blocks} in [design]"),
+                false => String::new(),
+            };
+            format!(
+                " This would decide it: about {blocks} block{} in a new recording (-o FILE without --blocks{most}), {}.",
+                plural(blocks),
+                minutes(time)
+            )
+        }
         Some(Remedy::LongerRuns { run_s, minutes: time }) => format!(
             " This would decide it: longer runs (run-length = \"{run_s:.0}s\" in [load]), {} in all.",
             minutes(time)
@@ -184,17 +263,6 @@ fn remedy(experiment: &Experiment) -> String {
     }
 }
 
-/// Looks that were planned share the 5 %; one that is added afterwards comes on top.
-fn price_of_looks(looks: usize) -> &'static str {
-    match looks {
-        1 => {
-            " (--until-decided adds them; given from the start it shares the 5 % among its looks, given now they come on top of \
-             this one's)"
-        }
-        _ => "",
-    }
-}
-
 /// `0.58× (0.55–0.61)`.
 pub(super) fn ratio(ratio: f64, interval: Option<(f64, f64)>) -> String {
     match interval {
@@ -203,7 +271,7 @@ pub(super) fn ratio(ratio: f64, interval: Option<(f64, f64)>) -> String {
     }
 }
 
-/// The ratio to the control.
+/// Formats the ratio to the control.
 pub(super) fn contrast(comparison: &Comparison) -> Option<String> {
     comparison.contrast.map(|contrast| ratio(contrast.ratio, contrast.interval))
 }
@@ -221,7 +289,7 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     let shown = contrast(comparison)?;
     Some(match comparison.verdict {
         Finding::Better => format!("its {} is better: {shown}", metric.words()),
-        _ => {
+        Finding::Worse | Finding::Same | Finding::NotShown | Finding::Control | Finding::Exploratory => {
             let margin = experiment.plan.rule.margin(metric);
             let supported = comparison.worst(metric).map(|worst| (worst - 1.0).max(0.0));
             let smaller =
@@ -233,7 +301,7 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     })
 }
 
-/// The largest cost that the interval allows, as it is compared with the margin.
+/// Formats the largest cost within the interval, as compared with the margin.
 pub(super) fn at_most(comparison: &Comparison, metric: Metric) -> Option<String> {
     let percent = (comparison.worst(metric)? - 1.0) * 100.0;
     Some(match percent >= 0.0 {
@@ -242,7 +310,7 @@ pub(super) fn at_most(comparison: &Comparison, metric: Metric) -> Option<String>
     })
 }
 
-/// `p95 10 %, CPU/unit 5 %`.
+/// Formats as `p95 10 %, CPU/unit 5 %`.
 pub(super) fn margins(rule: &Rule) -> String {
     let one = |metric: &Metric| format!("{} {:.0} %", metric.short(), rule.margin(*metric) * 100.0);
     rule.not_worse.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -252,12 +320,12 @@ fn list(metrics: &[Metric]) -> String {
     metrics.iter().map(|metric| metric.words()).collect::<Vec<_>>().join(" and ")
 }
 
-/// A value of a metric for people.
+/// Formats a metric's value for people.
 #[must_use]
 pub(super) fn value(metric: Metric, value: f64) -> String {
     match metric.unit() {
         Unit::Bytes => Iec(value as u64).to_string(),
-        Unit::PerSecond => format!("{value:.0}/s"),
+        Unit::Number(Number { decimals, suffix, .. }) => format!("{value:.decimals$}{suffix}"),
         Unit::Seconds if value == 0.0 => "0".to_owned(),
         Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
         Unit::Seconds if value >= 0.001 => format!("{:.1} ms", value * 1e3),
@@ -271,9 +339,9 @@ mod tests {
     use super::*;
     use unbloat_lab::result::{Exclusion, RunResult};
 
-    /// Headline and reason of eight blocks in which the variant "small" takes 0.6 of the memory and costs nothing, after
-    /// its runs were changed.
-    fn told(change: impl Fn(&mut RunResult)) -> (String, String) {
+    /// Returns headline and reason for eight blocks in which the variant "small" takes 0.6 of the memory and
+    /// costs nothing, after its runs were changed.
+    fn answer(change: impl Fn(&mut RunResult)) -> (String, String) {
         let mut owned = Owned::new(8);
         owned.results.iter_mut().filter(|run| run.slot.variant == 1).for_each(change);
         owned.conclude();
@@ -285,32 +353,39 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shown_is_said_to_be_nothing_shown() {
-        let (headline, reason) = told(|run| times(run, Metric::PssEnd, 1.0 / 0.6));
+    fn what_gains_nothing_is_said_to_be_the_same() {
+        let (headline, reason) = answer(|run| times(run, Metric::PssEnd, 1.0 / 0.6));
         assert_eq!(headline, "The same within the margin: keep glibc");
-        assert!(reason.contains("It would have shown a difference of "), "{reason}");
+        assert!(
+            reason.starts_with("No variant takes 5 % less memory (PSS after the load) than glibc"),
+            "{reason}"
+        );
+        assert!(reason.contains("small takes 1.00× ("), "{reason}");
     }
 
     #[test]
     fn what_is_smaller_but_costs_is_named_with_its_cost() {
-        let (headline, reason) = told(|run| times(run, Metric::P95, 1.5));
+        let (headline, reason) = answer(|run| times(run, Metric::P95, 1.5));
         assert_eq!(headline, "Decided: keep glibc");
         assert!(reason.contains("small takes 0.60× ("), "{reason}");
-        assert!(reason.contains("of it, but its p95 latency is worse: 1.50× ("), "{reason}");
+        assert!(
+            reason.contains("of it, but its p95 latency is worse by more than 10 %: 1.50× ("),
+            "{reason}"
+        );
     }
 
     #[test]
     fn a_server_that_ended_by_itself_is_an_objection() {
-        let (headline, reason) = told(|run| {
+        let (headline, reason) = answer(|run| {
             run.excluded = (run.slot.block == 3).then(|| Exclusion::Died("SIGSEGV".into()));
         });
         assert_eq!(headline, "Decided: keep glibc");
-        assert!(reason.contains("but its server ended by itself in one run"), "{reason}");
+        assert!(reason.contains("small is out because its server ended by itself in one run"), "{reason}");
     }
 
     #[test]
     fn what_is_left_out_of_a_recommended_variant_stands_in_the_answer() {
-        let (headline, reason) = told(|run| {
+        let (headline, reason) = answer(|run| {
             run.excluded = (run.slot.block == 3).then(|| Exclusion::LeftBehind("4711 (sleep)".into()));
         });
         assert_eq!(headline, "Decided: use small");
@@ -319,10 +394,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_beyond_the_margin_is_not_argued_away_with_more_blocks() {
-        let (headline, reason) =
-            told(|run| times(run, Metric::P95, if run.slot.block % 2 == 0 { 1.4 } else { 0.9 }));
+    fn what_is_not_decided_says_what_is_certain_and_what_would_decide_it() {
+        let noisy = |run: &mut RunResult| {
+            times(run, Metric::P95, if run.slot.block.is_multiple_of(2) { 1.16 } else { 0.9 })
+        };
+        let (headline, reason) = answer(noisy);
         assert_eq!(headline, "Not decided");
-        assert!(reason.contains("is more than the 10 % that the rule allows"), "{reason}");
+        assert!(
+            reason.starts_with("small certainly takes less memory (PSS after the load): 0.60×"),
+            "{reason}"
+        );
+        assert!(reason.contains("But p95 latency is not decided: 1.02× ("), "{reason}");
+        assert!(
+            reason.contains("This would decide it: about ") && reason.contains("new recording"),
+            "{reason}"
+        );
+        let mut owned = Owned::new(8);
+        owned.results.iter_mut().filter(|run| run.slot.variant == 1).for_each(noisy);
+        owned.look(55);
+        let reason = super::reason(&owned.experiment());
+        assert!(reason.contains("The chance that the blocks that are left decide it is "), "{reason}");
+        assert!(reason.ends_with("the same command goes on."), "{reason}");
     }
 }

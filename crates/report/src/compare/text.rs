@@ -1,4 +1,5 @@
-//! The comparison for a person at a terminal: the answer, the table relative to the control, and how far to trust it.
+//! The comparison for a person at a terminal: the answer, the table relative to the control, and its
+//! reliability.
 
 use super::Experiment;
 use super::sentence::{self, shown, value};
@@ -7,8 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_lab::analysis::{Comparison, Finding, VariantAnalysis};
 use unbloat_lab::metric::Metric;
-use unbloat_lab::recommend::Recommendation;
+use unbloat_lab::recommend::Answer;
 use unbloat_lab::result::most_harness_cpu;
+use unbloat_stats::power::ALPHA;
 
 /// Renders an experiment.
 #[must_use]
@@ -17,51 +19,53 @@ pub fn text(experiment: &Experiment, style: &Style) -> String {
     let heading = format!("{} · {}", experiment.plan.title, size(experiment));
     let _ = writeln!(out, "{}\n", style.paint(Ink::Bold, &heading));
     table(&mut out, experiment, style);
+    trust(&mut out, experiment, style);
+    // Printed last, so that it stays on the screen.
     let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "ANSWER"));
     let (headline, reason) = answer(experiment);
-    out.push_str(&wrap(&format!("{headline}. {reason}"), style.width, 2));
+    let ink = if experiment.recommendation.is_decided() { Ink::Green } else { Ink::Yellow };
+    let _ = writeln!(out, "  {}", style.paint(ink, &format!("{headline}.")));
+    out.push_str(&wrap(&reason, style.width, 2));
     for (place, line) in deploy(experiment) {
         let _ = writeln!(out, "    {place:11} {}", style.paint(Ink::Green, &line));
     }
-    trust(&mut out, experiment, style);
     out
 }
 
-/// `5 blocks · 25 runs`.
+/// Formats as `5 blocks · 25 runs`.
 pub(super) fn size(experiment: &Experiment) -> String {
     let (blocks, runs) = (experiment.analysis.blocks, experiment.results.len());
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     format!("{blocks} block{} · {runs} run{}", plural(blocks), plural(runs))
 }
 
-/// The answer in a few words, and why.
+/// Returns the answer in a few words, and the reason.
 pub(super) fn answer(experiment: &Experiment) -> (String, String) {
     (sentence::headline(experiment), sentence::reason(experiment))
 }
 
-/// The lines that deploy the recommended variant, each with its place; none if nothing is recommended.
+/// Returns the lines that deploy the recommended variant, each with its target; none if nothing is
+/// recommended.
 pub(super) fn deploy(experiment: &Experiment) -> Vec<(&'static str, String)> {
-    match experiment.recommendation {
-        Recommendation::Use { variant, .. } => {
-            let variant = experiment.variants.get(*variant);
+    match experiment.recommendation.answer {
+        Answer::Use { variant, .. } => {
+            let variant = experiment.variants.get(variant);
             variant.map(|v| unbloat_lab::deploy::deploy(v, experiment.plan)).unwrap_or_default()
         }
-        Recommendation::Keep { .. } | Recommendation::NeedBlocks { .. } | Recommendation::NoData => {
-            Vec::new()
-        }
+        Answer::Keep | Answer::Undecided { .. } | Answer::NoData => Vec::new(),
     }
 }
 
-/// Columns of the table, if names are not very long.
+/// Maximum width of the table in columns, unless names are very long.
 const WIDEST: usize = 120;
 
 fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     let variants = &experiment.analysis.variants;
-    // What no run has is left out.
+    // Metrics that no run has are left out.
     let has = |metric: &Metric| variants.iter().any(|v| v.metrics.contains_key(metric));
     let mut columns: Vec<Metric> = shown().filter(has).collect();
     let name_width = variants.iter().map(|v| v.name.chars().count()).max().unwrap_or(0).max(7);
-    // The floor is PSS less bloat: the one to miss where all would be too wide.
+    // The floor is PSS minus bloat, so it is the one to drop if the table would be too wide.
     if 8 + name_width + 12 * columns.len() > WIDEST {
         columns.retain(|metric| *metric != Metric::Floor);
     }
@@ -73,7 +77,7 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     for variant in variants {
         let _ = write!(out, "  {:name_width$}  {:>4}", variant.name, variant.runs);
         if variant.runs == 0 && variant.excluded > 0 {
-            let _ = writeln!(out, "  {}", style.paint(Ink::Yellow, "all left out: the reason stands below"));
+            let _ = writeln!(out, "  {}", style.paint(Ink::Yellow, "all left out: see the reason below"));
             continue;
         }
         let cells: String = columns.iter().map(|&metric| cell(variant, metric, style)).collect();
@@ -89,7 +93,7 @@ fn table(out: &mut String, experiment: &Experiment, style: &Style) {
     out.push_str(&style.paint(Ink::Dim, &wrap(&legend, style.width, 2)));
 }
 
-/// Eleven columns and a mark.
+/// Formats eleven columns and a mark.
 fn cell(variant: &VariantAnalysis, metric: Metric, style: &Style) -> String {
     let Some(comparison) = variant.metrics.get(&metric) else { return format!("  {:>9} ", "") };
     let (mark, ink) = match comparison.verdict {
@@ -109,12 +113,12 @@ fn figure(metric: Metric, comparison: &Comparison) -> String {
     }
 }
 
-/// The intervals of what the rule looks at, the control against itself, and the cautions.
+/// Adds the intervals of the rule's metrics, the control against itself, and the cautions.
 fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
     let rule = &experiment.plan.rule;
     let _ = writeln!(out, "\n{}", style.paint(Ink::Bold, "HOW SURE"));
     for metric in rule.metrics() {
-        let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
+        let level = (1.0 - ALPHA) * 100.0;
         let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", metric.words());
         for variant in experiment.analysis.variants.iter().skip(1) {
             let Some(comparison) = variant.metrics.get(&metric) else { continue };
@@ -160,7 +164,7 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
     }
 }
 
-/// Why runs are left out, each reason once, with the variants and blocks.
+/// Returns the reasons for excluding runs, each once, with the variants and blocks.
 pub(super) fn left_out(experiment: &Experiment) -> BTreeMap<String, String> {
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for run in experiment.results {
@@ -195,7 +199,7 @@ mod tests {
                 run.metrics.entry(metric).or_insert(0.5);
             }
         }
-        owned.analysis = unbloat_lab::experiment::conclude(&owned.plan, &owned.variants, &owned.results, 1).0;
+        owned.conclude();
         for name in ["jemalloc-tuned", "jemalloc-tuned, and arenas"] {
             owned.analysis.variants[1].name = name.to_owned();
             let text = text(&owned.experiment(), &Style { width: WIDEST, color: false });

@@ -16,14 +16,14 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The position of a value.
+    /// Returns the position of a value.
     pub(crate) fn at(self, value: f64) -> f64 {
         let span = self.from.1 - self.from.0;
         let share = if span == 0.0 { 0.0 } else { (value - self.from.0) / span };
         self.to.0 + share * (self.to.1 - self.to.0)
     }
 
-    /// Round values across the scale, about `count` of them.
+    /// Returns about `count` round values across the scale.
     pub(crate) fn ticks(self, unit: Unit, count: usize) -> Vec<Tick> {
         let (from, to) = self.from;
         let step = unit.step(to - from, count);
@@ -48,7 +48,7 @@ pub(crate) fn axis_name(drawing: &mut Drawing, x: Scale, y: Scale, name: &str) {
     drawing.text((x.to.1, y.to.0 + 35.0), "tick end", name);
 }
 
-/// The range of values with a little space around them; never empty.
+/// Returns the range of values with some space around them; never empty.
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     if !low.is_finite() {

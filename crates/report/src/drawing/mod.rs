@@ -17,20 +17,20 @@ pub(crate) const STYLE: &str = include_str!("../../assets/drawing.css");
 /// Pixels from the left and from the top.
 pub(crate) type Point = (f64, f64);
 
-/// Width of a letter at the usual size in pixels. Fonts differ; this one is on the wide side.
+/// Width of a letter at the usual size in pixels. Fonts differ, so this is a generous estimate.
 pub(crate) const LETTER: f64 = 6.9;
 
-/// Upper bound of the width of a text in pixels.
+/// Returns an upper bound on the width of a text in pixels.
 pub(crate) fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
 
-/// As much of a text as fits into a width, its end replaced by `…` if there is more.
+/// Returns as much of a text as fits into a width, with its end replaced by `…` if there is more.
 pub(crate) fn fitting(text: &str, width: f64) -> String {
     crate::style::clip(text, (width / LETTER) as usize)
 }
 
-/// A drawing that grows element by element, each on top of those before it.
+/// A drawing to which elements are added, each on top of the previous ones.
 #[derive(Debug)]
 pub(crate) struct Drawing {
     width: f64,
@@ -39,17 +39,17 @@ pub(crate) struct Drawing {
     elements: String,
 }
 
-/// The colors of a drawing in a file of its own.
+/// The colors of a drawing in a separate file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
     /// Light or dark, as the viewer prefers.
     Adapting,
-    /// Always light, also for programs that know no custom properties.
+    /// Always light, for programs without custom properties.
     Light,
 }
 
 impl Drawing {
-    /// An empty drawing. `label` says what it shows to those who cannot see it.
+    /// Creates an empty drawing. `label` describes it for readers who cannot see it.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         Drawing { width, height, label: visible(label), elements: String::new() }
     }
@@ -58,24 +58,25 @@ impl Drawing {
         self.elements.push_str(&element.into_string());
     }
 
-    /// A text whose base line begins at a point, or ends or has its middle there with the class `end` or `middle`.
+    /// Adds a text whose base line starts at a point, or ends or is centered there with the class `end` or
+    /// `middle`.
     pub(crate) fn text(&mut self, (x, y): Point, class: &str, text: &str) {
         let text = visible(text);
         self.add(html! { text x=(pixels(x)) y=(pixels(y)) class=(class) { (text) } });
     }
 
-    /// A straight line.
+    /// Adds a straight line.
     pub(crate) fn line(&mut self, from: Point, to: Point, class: &str) {
         self.path(&[from, to], class);
     }
 
-    /// Straight lines from point to point. One that is not finite is a gap.
+    /// Adds straight lines from point to point. A point that is not finite is a gap.
     pub(crate) fn path(&mut self, points: &[Point], class: &str) {
         let d = path(points);
         self.add(html! { path d=(d) class=(class) {} });
     }
 
-    /// The area between an upper and a lower edge.
+    /// Adds the area between an upper and a lower edge.
     pub(crate) fn area(&mut self, upper: &[Point], lower: &[Point], class: &str) {
         let outline: Vec<Point> = upper.iter().chain(lower.iter().rev()).copied().collect();
         let outline: Vec<Point> = outline.into_iter().filter(|(_, y)| y.is_finite()).collect();
@@ -85,13 +86,13 @@ impl Drawing {
         }
     }
 
-    /// A rectangle by its upper left corner, width and height.
+    /// Adds a rectangle by its upper left corner, width and height.
     pub(crate) fn rectangle(&mut self, (x, y): Point, (width, height): (f64, f64), class: &str) {
         let [x, y, width, height] = [x, y, width, height].map(pixels);
         self.add(html! { rect x=(x) y=(y) width=(width) height=(height) class=(class) {} });
     }
 
-    /// A dot that says what it is when it is pointed at.
+    /// Adds a dot with a tooltip.
     pub(crate) fn dot(&mut self, (x, y): Point, radius: f64, class: &str, title: &str) {
         let title = visible(title);
         self.add(html! {
@@ -101,7 +102,7 @@ impl Drawing {
         });
     }
 
-    /// A part of a page. On a narrow one it keeps a legible size and scrolls.
+    /// Returns the drawing as part of a page. On a narrow page it keeps a legible size and scrolls.
     pub(crate) fn figure(self) -> Markup {
         let view = format!("0 0 {} {}", self.width, self.height);
         html! {
@@ -111,7 +112,7 @@ impl Drawing {
         }
     }
 
-    /// A file of its own.
+    /// Returns the drawing as a separate file.
     pub(crate) fn document(self, theme: Theme) -> String {
         let Drawing { width, height, label, elements } = self;
         let style = match theme {
@@ -130,7 +131,7 @@ impl Drawing {
     }
 }
 
-/// A coordinate to a tenth of a pixel.
+/// Rounds a coordinate to a tenth of a pixel.
 fn pixels(value: f64) -> String {
     format!("{value:.1}")
 }

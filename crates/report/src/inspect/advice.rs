@@ -1,18 +1,18 @@
-//! The lines to copy for what a verdict advises, written by `unbloat_policy::deploy`.
+//! The lines to copy for the advice of a verdict, written by `unbloat_policy::deploy`.
 
 use unbloat_heap::model::{Action, Compaction, Server};
 use unbloat_policy::deploy::{Deployment, Format, Word, variables};
 
-/// A line, and where it goes.
+/// A line and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     /// `shell`, `Dockerfile`, `config/puma.rb`, …
     pub(crate) place: &'static str,
-    /// The line, to be copied as it stands.
+    /// The line, to be copied unchanged.
     pub(crate) line: String,
 }
 
-/// The lines for some actions, the first being the one to try first.
+/// Returns the lines for some actions, the first one to be tried first.
 pub(crate) fn lines(actions: &[Action]) -> Vec<Line> {
     actions.iter().flat_map(of).collect()
 }
@@ -44,14 +44,14 @@ fn started(server: Server) -> Deployment {
     Deployment { command, ..Deployment::default() }
 }
 
-/// `unbloat run`, with its default policy by name where another is in force.
+/// Returns `unbloat run`, naming its default policy if another is in force.
 fn lean(server: Server, name_policy: bool) -> Deployment {
     let policy: &[&str] = if name_policy { &["--policy", "lean"] } else { &[] };
     let words = [&["unbloat", "run"][..], policy, &["--"]].concat();
     Deployment { launcher: words.into_iter().map(str::to_owned).collect(), ..started(server) }
 }
 
-/// The lines that set variables; ours need no quotes that a place could lack.
+/// Returns the lines that set variables; ours need no quotes that a target might not support.
 fn set(place: &'static str, format: Format, variable: &(String, String)) -> Vec<Line> {
     placed(place, variables(format, std::slice::from_ref(variable)).into_iter().flatten().collect())
 }

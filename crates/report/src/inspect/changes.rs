@@ -1,4 +1,4 @@
-//! Two looks side by side: what `--watch` shows.
+//! Two inspections side by side, for `--watch`.
 
 use crate::segment::{Appearance as _, Segment};
 use crate::style::{Ink, Style, clip};
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Census, Inspection, ProcessReport};
 
-/// The present look with the change since the one before and since the first.
+/// Renders the current inspection with the changes since the previous one and since the first.
 #[must_use]
 pub fn changes(now: &Inspection, before: &Inspection, first: &Inspection, style: &Style) -> String {
     let mut out = String::new();
@@ -40,7 +40,7 @@ fn find<'a>(look: &'a Inspection, process: &ProcessReport) -> Option<&'a Process
     look.processes.iter().find(|candidate| candidate.pid == process.pid)
 }
 
-/// One process's census; of several the proportional one, which can be summed.
+/// Returns one process's census; for several processes the proportional one, which can be summed.
 fn census(look: &Inspection) -> Option<Census> {
     match look.processes.as_slice() {
         [only] => Some(only.census.clone()),

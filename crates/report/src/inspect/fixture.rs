@@ -1,4 +1,4 @@
-//! A made-up Puma master with two workers, for the snapshot tests of the renderers.
+//! A synthetic Puma master with two workers, for the snapshot tests of the renderers.
 
 use std::time::Duration;
 use unbloat_heap::model::{
@@ -12,7 +12,7 @@ use unbloat_process::{Pid, Residency};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A worker with eight arenas, and much trimmable and stranded memory.
+/// Returns a worker with eight arenas, and much trimmable and stranded memory.
 pub(crate) fn worker(pid: i32) -> ProcessReport {
     let arenas: Vec<_> = (0..8).map(|i| arena(i, pid)).collect();
     let in_arenas = |of: fn(&Arena) -> u64| arenas.iter().map(of).sum::<u64>();
@@ -64,7 +64,7 @@ pub(crate) fn worker(pid: i32) -> ProcessReport {
     report
 }
 
-/// The master with two workers, and a child that may not be looked at.
+/// Returns the master with two workers, and a child to which access is denied.
 pub(crate) fn cluster() -> Inspection {
     let mut master = worker(2301);
     master.parent = None;
@@ -99,7 +99,7 @@ pub(crate) fn cluster() -> Inspection {
     inspection
 }
 
-/// A region of four pages of an arena: live, mixed, trimmable, not resident.
+/// Returns a region of four pages of an arena: live, mixed, trimmable, not resident.
 pub(crate) fn region() -> Region {
     let mut residency = Residency::all(0x7f00_0000_0000, 0x4000);
     residency.set_resident(0x7f00_0000_3000, false);

@@ -2,10 +2,10 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `words` | what the categories are called, and which belong together |
+//! | `words` | facts about a process in words |
 //! | [`text`](fn@text) | for a person at a terminal |
 //! | `tree` | several processes in one table |
-//! | [`changes`](fn@changes) | two looks side by side, for `--watch` |
+//! | [`changes`](fn@changes) | two inspections side by side, for `--watch` |
 //! | [`json`](fn@json) | for scripts: `docs/reference/inspect.schema.json` |
 //! | [`html`](fn@html) | one self-contained page with the heap map |
 

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Census, Inspection, ProcessReport};
 
-/// Columns of the figures and the number of the process.
+/// Columns of the figures and the PID.
 const FIXED_WIDTH: usize = 8 + 6 * 9;
 
-/// One row a process, children indented below their parent; the last row is the sum.
+/// Renders one row per process, with children indented below their parent; the last row is the sum.
 pub(super) fn table(inspection: &Inspection, style: &Style) -> String {
     let mut out = String::new();
     let command_width = style.width.saturating_sub(FIXED_WIDTH).max(16);
@@ -43,12 +43,13 @@ fn figures(rss: Option<u64>, pss: Option<u64>, census: Option<&Census>) -> Strin
     .concat()
 }
 
-/// Number of inspected processes above this one.
+/// Returns the number of inspected processes above this one.
 pub(super) fn depth(inspection: &Inspection, process: &ProcessReport) -> usize {
     let parent = |process: &ProcessReport| {
         inspection.processes.iter().find(|candidate| Some(candidate.pid) == process.parent)
     };
-    // A process cannot have more ancestors than there are processes; a report that says so must not hang us.
+    // A process cannot have more ancestors than there are processes; a report that claims otherwise must not
+    // cause a hang.
     std::iter::successors(parent(process), |ancestor| parent(ancestor))
         .take(inspection.processes.len())
         .count()

@@ -6,7 +6,7 @@ use unbloat_heap::model::{
     Allocator, Arena, Bin, GlibcSettings, JemallocSettings, RubyHeap, Runtime, Settings,
 };
 
-/// The name of an arena.
+/// Returns the name of an arena.
 pub(super) fn arena(arena: &Arena) -> String {
     match &arena.extents {
         Some(extents) => format!("arena {}", extents.index),
@@ -15,24 +15,24 @@ pub(super) fn arena(arena: &Arena) -> String {
     }
 }
 
-/// Name of the parts of an arena: heaps or slabs.
+/// Returns the name of the parts of an arena: heaps or slabs.
 pub(super) fn parts_of(arenas: &[Arena]) -> &'static str {
     if arenas.iter().any(|arena| arena.extents.is_some()) { "slabs" } else { "heaps" }
 }
 
-/// Number of parts of an arena.
+/// Returns the number of parts of an arena.
 pub(super) fn parts(arena: &Arena) -> u64 {
     arena.extents.map_or(arena.heaps, |extents| extents.slabs)
 }
 
-/// The size classes whose slabs strand enough to be worth a row, those that strand most first.
+/// Returns the size classes whose slabs strand enough to be worth a row, largest first.
 pub(super) fn worst_bins(allocator: &Allocator) -> impl Iterator<Item = &Bin> {
     const ROWS: usize = 6;
     const WORTH_BYTES: u64 = 256 << 10;
     allocator.bins.iter().filter(|bin| bin.stranded_bytes >= WORTH_BYTES).take(ROWS)
 }
 
-/// An allocator's settings as far as they are known, in words: `arena limit 16, trim threshold 128 KiB (moving)`.
+/// Describes an allocator's known settings: `arena limit 16, trim threshold 128 KiB (moving)`.
 pub(super) fn settings(settings: &Settings) -> Option<String> {
     let parts = match settings {
         Settings::Glibc(settings) => glibc_settings(settings),
@@ -41,11 +41,16 @@ pub(super) fn settings(settings: &Settings) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
+/// The number of arenas that there can be, in words.
+fn arenas_up_to(limit: u64) -> String {
+    if limit == 1 { "one arena".to_owned() } else { format!("up to {limit} arenas") }
+}
+
 fn glibc_settings(settings: &GlibcSettings) -> Vec<String> {
     let moving = if settings.dynamic_thresholds == Some(true) { " (moving)" } else { "" };
     let arenas = match (settings.arena_max, settings.arena_limit) {
         (Some(max), _) => Some(format!("arenas limited to {max}")),
-        (None, Some(limit)) => Some(format!("up to {limit} arenas")),
+        (None, Some(limit)) => Some(arenas_up_to(limit)),
         (None, None) => None,
     };
     let trim = settings.trim_threshold_bytes.map(|bytes| format!("trim threshold {}{moving}", Iec(bytes)));
@@ -67,7 +72,7 @@ fn jemalloc_settings(settings: &JemallocSettings) -> Vec<String> {
         n => format!("{n} background threads"),
     };
     [
-        settings.arena_limit.map(|limit| format!("up to {limit} arenas")),
+        settings.arena_limit.map(arenas_up_to),
         decay("dirty", settings.dirty_decay_ms),
         settings.tcache_max_bytes.map(|bytes| format!("thread caches up to blocks of {}", Iec(bytes))),
         Some(background),
@@ -77,14 +82,14 @@ fn jemalloc_settings(settings: &JemallocSettings) -> Vec<String> {
     .collect()
 }
 
-/// The gain of compaction in words.
+/// Describes the gain of compaction.
 pub(super) fn compactable(ruby: &RubyHeap) -> String {
     let pages = ruby.compactable_pages;
     let bytes = Iec(pages * ruby.page_bytes);
     format!("compaction could empty {} page{} ({bytes})", thousands(pages), if pages == 1 { "" } else { "s" })
 }
 
-/// The work of the runtime in words.
+/// Describes the work of the runtime.
 pub(super) fn runtime(runtime: &Runtime) -> String {
     let done =
         format!("trims: {} · resident memory returned: {}", runtime.trims, Iec(runtime.returned_bytes));

@@ -1,6 +1,7 @@
 //! The shell of every page: one style sheet, one script, one switch between light and dark.
 //!
-//! A page is one file that needs nothing else. Its content security policy keeps it off the network, whatever is in it.
+//! A page is one self-contained file. Its content security policy keeps it off the network, whatever it
+//! contains.
 
 use crate::palette;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -10,7 +11,7 @@ use unbloat_untrusted::{json, visible};
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
 
-/// A page and what is on it.
+/// A page and its content.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
     /// The command that made it: `unbloat inspect`.
@@ -25,17 +26,17 @@ pub(crate) struct Page<'a> {
     pub(crate) parts: &'a [Part],
 }
 
-/// The style sheet and the script of something that pages can hold.
+/// The style sheet and script of a component of pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     /// The style sheet.
     pub(crate) style: &'static str,
-    /// The script, which may be empty. The shell's own has run before.
+    /// The script, which may be empty. The shell's own runs first.
     pub(crate) script: &'static str,
 }
 
 impl Page<'_> {
-    /// The whole file.
+    /// Renders the whole file.
     #[must_use]
     pub(crate) fn render(self) -> String {
         let Page { command, title, subtitle, body, parts } = self;
@@ -74,7 +75,7 @@ impl Page<'_> {
     }
 }
 
-/// A section under a heading, with a note on how to read it.
+/// Renders a section under a heading, with a note on how to read it.
 #[must_use]
 pub(crate) fn section(heading: &str, note: &str, body: &Markup) -> Markup {
     html! {
@@ -86,7 +87,7 @@ pub(crate) fn section(heading: &str, note: &str, body: &Markup) -> Markup {
     }
 }
 
-/// Data for a script. Nothing in it can end the element.
+/// Renders data for a script, escaped such that it cannot end the element.
 #[must_use]
 pub(crate) fn data(class: &str, data: &impl Serialize) -> Markup {
     let text = serde_json::to_string(data).unwrap_or_else(|error| unreachable!("plain data: {error}"));

@@ -1,13 +1,18 @@
-//! `unbloat growth` in words and JSON: the shape of growth of each quantity, and the conclusion.
+//! `unbloat growth` in words, as a page and as JSON: the shape of growth of each quantity, and the conclusion.
 
+use super::plot::{self, By};
+use crate::chart::page::{PART, STILL, figure};
+use crate::page::{Page, section};
 use crate::style::{Ink, Style, wrap};
+use maud::html;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_recording::growth::{Conclusion, Findings, Objects, Quantity};
+use unbloat_recording::Recording;
+use unbloat_recording::growth::{Conclusion, Findings, NotJudged, Objects, Quantity};
 use unbloat_stats::growth::{Growth, Shape, Shortfall};
 
-/// Seconds in an hour: growth is told by the hour.
+/// Seconds per hour, the unit in which growth is reported.
 const HOUR: f64 = 3600.0;
 
 fn label(quantity: Quantity, findings: &Findings) -> &'static str {
@@ -28,7 +33,7 @@ fn key(quantity: Quantity) -> &'static str {
     }
 }
 
-/// The meaning of the findings, in sentences that name their evidence.
+/// Describes the meaning of the findings, in sentences that name their evidence.
 fn conclusion(findings: &Findings) -> String {
     let memory = findings.counted;
     match findings.conclusion() {
@@ -38,11 +43,13 @@ fn conclusion(findings: &Findings) -> String {
             beside(objects)
         ),
         Conclusion::Fragmentation { limit } => format!(
-            "This is fragmentation: what the program holds does not grow steadily, and bloat rises towards a limit of about {}. `unbloat inspect` says what of it can be returned.",
+            "This is fragmentation: what the program holds does not grow steadily, and bloat rises towards \
+            a limit of about {}. `unbloat inspect` shows how much of it can be returned.",
             size(limit)
         ),
         Conclusion::GrowingBloat { rate } => format!(
-            "Bloat grows steadily, by {} an hour, while what the program holds does not: fragmentation that has not come to its end yet. Record for longer to see its limit.",
+            "Bloat grows steadily, by {} an hour, while what the program holds does not: fragmentation \
+            that has not leveled off yet. Record for longer to see its limit.",
             size(rate * HOUR)
         ),
         Conclusion::FillingCaches { limit } => format!(
@@ -50,13 +57,16 @@ fn conclusion(findings: &Findings) -> String {
             size(limit)
         ),
         Conclusion::Plateau => "A plateau: neither what the program holds nor bloat grows.".to_owned(),
-        Conclusion::MemoryGrows { rate } => format!(
-            "{memory} grows steadily, by {} an hour. What grows cannot be said: the recording holds too few censuses (about 24 are needed).",
-            size(rate * HOUR)
+        Conclusion::MemoryGrows { rate, objects } => format!(
+            "{memory} grows steadily, by {} an hour. The growing part is unknown: {}.{}",
+            size(rate * HOUR),
+            why_not_judged(findings),
+            if matches!(objects, Objects::Grow(_)) { beside(objects) } else { String::new() }
         ),
         Conclusion::MemorySaturates { limit } => format!(
-            "{memory} rises towards a limit of about {}. What it is made of cannot be said: the recording holds too few censuses.",
-            size(limit)
+            "{memory} rises towards a limit of about {}. Its composition is unknown: {}.",
+            size(limit),
+            why_not_judged(findings)
         ),
         Conclusion::MemoryPlateau => format!("A plateau: {memory} does not grow."),
         Conclusion::NotEnoughData => {
@@ -65,11 +75,25 @@ fn conclusion(findings: &Findings) -> String {
     }
 }
 
-/// The number of Ruby objects beside a leak.
+/// The reason why only the whole was judged.
+fn why_not_judged(findings: &Findings) -> &'static str {
+    match findings.not_judged {
+        Some(NotJudged::NotWalked) => {
+            "the heap of an allocator in the tree was not walked, so freed and live memory cannot be distinguished"
+        }
+        Some(NotJudged::NoCensus) => {
+            "the recording contains no census. Record for longer or with a larger --budget"
+        }
+        None => "the recording contains too few censuses (about 24 are needed)",
+    }
+}
+
+/// Describes the number of Ruby objects accompanying a leak.
 fn beside(objects: Objects) -> String {
     match objects {
         Objects::Grow(rate) => format!(
-            " Ruby objects grow with it, by {:.0} slots an hour: look for what keeps them, with ObjectSpace.dump_all.",
+            " Ruby objects grow with it, by {:.0} slots an hour: look for what keeps them, with \
+            ObjectSpace.dump_all.",
             rate * HOUR
         ),
         Objects::DoNotGrow => " The number of Ruby objects does not grow with it: they grow in size, or an extension keeps memory.".to_owned(),
@@ -77,7 +101,7 @@ fn beside(objects: Objects) -> String {
     }
 }
 
-/// The findings as text.
+/// Renders the findings as text.
 #[must_use]
 pub fn text(findings: &Findings, style: &Style) -> String {
     let mut out = wrap(&conclusion(findings), style.width, 0);
@@ -149,7 +173,28 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The findings as `docs/reference/growth.schema.json` has them.
+/// The findings as a page, above the chart that they judge.
+#[must_use]
+pub fn html(findings: &Findings, recording: &Recording) -> String {
+    let by = if recording.censuses.is_empty() { By::Process } else { By::Category };
+    let chart = plot::chart(std::slice::from_ref(recording), by);
+    let judged = html! {
+        table.facts {
+            @for (quantity, growth) in &findings.judged {
+                tr { td { (label(*quantity, findings)) } td { (sentence(*quantity, growth)) } }
+            }
+        }
+    };
+    let body = html! {
+        section.answer.yes[!findings.leak_suspected()] { p { (conclusion(findings)) } }
+        (section("What was judged", "", &judged))
+        section { (figure(&chart)) }
+    };
+    let (title, subtitle) = (chart.title.as_str(), chart.subtitle.as_str());
+    Page { command: "unbloat growth", title, subtitle, body, parts: &[STILL, PART] }.render()
+}
+
+/// Renders the findings according to `docs/reference/growth.schema.json`.
 #[must_use]
 pub fn json(findings: &Findings) -> Value {
     let judged: serde_json::Map<String, Value> =

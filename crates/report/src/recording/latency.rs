@@ -10,7 +10,7 @@ use unbloat_recording::StepLatency;
 /// Width of the column of kinds.
 const KIND_COLUMNS: usize = 10;
 
-/// A table, or nothing when there are none.
+/// Renders a table, or nothing if there are none.
 #[must_use]
 pub(super) fn text(latencies: &[StepLatency]) -> String {
     table(&latencies.iter().map(|one| (one, Summary::of_v2(&one.histogram))).collect::<Vec<_>>())
@@ -21,12 +21,13 @@ fn table(latencies: &[(&StepLatency, Option<Summary>)]) -> String {
     if latencies.is_empty() {
         return out;
     }
-    let width = latencies.iter().map(|(one, _)| one.step.chars().count()).max().unwrap_or(0).clamp(4, 30);
+    let width =
+        latencies.iter().map(|(one, _)| one.step.shown().chars().count()).max().unwrap_or(0).clamp(4, 30);
     let titles = ["COUNT", "P50", "P95", "P99", "MAX"].map(|title| format!("{title:>10}")).concat();
     let _ = writeln!(out, "\n{:width$}  {:<10}{titles}", "STEP", "LATENCY");
     for (one, summary) in latencies {
         let figures = summary.map_or_else(|| "  cannot be read".to_owned(), |summary| figures(&summary));
-        let (step, kind) = (clip(&one.step, width), clip(&one.kind, KIND_COLUMNS));
+        let (step, kind) = (clip(one.step.raw(), width), clip(one.kind.raw(), KIND_COLUMNS));
         let _ = writeln!(out, "{step:width$}  {kind:<10}{figures}");
     }
     out
@@ -38,7 +39,7 @@ fn figures(summary: &Summary) -> String {
     format!("{:>10}{}", thousands(summary.count), times.concat())
 }
 
-/// As `docs/reference/show.schema.json` has them.
+/// Renders according to `docs/reference/show.schema.json`.
 pub(super) fn json(latencies: &[StepLatency]) -> Value {
     let one = |one: &StepLatency| {
         let summary = Summary::of_v2(&one.histogram);

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use unbloat_recording::{Recording, recording::seconds};
+use unbloat_recording::{Composition, Recording, recording::seconds};
 use unbloat_untrusted::csv;
 
-/// One line a look at the tree, in columns of our own.
+/// Renders one line per look at the tree, in our own columns.
 #[must_use]
 pub fn csv(recording: &Recording) -> String {
     let mut out = "time_s,processes,pss_bytes,rss_bytes,uss_bytes,swap_bytes,cpu_cores\n".to_owned();
@@ -26,7 +26,7 @@ pub fn csv(recording: &Recording) -> String {
     out
 }
 
-/// One line a process and look.
+/// Renders one line per process and look.
 #[must_use]
 pub fn csv_by_process(recording: &Recording) -> String {
     let commands: HashMap<_, _> =
@@ -52,20 +52,21 @@ pub fn csv_by_process(recording: &Recording) -> String {
     out
 }
 
-/// One line a category of the tree and census.
+/// Renders one line per category of the tree and census.
 #[must_use]
 pub fn csv_by_category(recording: &Recording) -> String {
     let mut out = "time_s,category,bytes\n".to_owned();
-    for (time_s, census) in &recording.censuses.over_time {
-        for (category, bytes) in census {
-            let _ = writeln!(out, "{time_s:.3},{},{bytes}", plain_or_quoted(category));
+    for census in &recording.censuses.over_time {
+        for (category, bytes) in &census.bytes {
+            let _ = writeln!(out, "{:.3},{},{bytes}", census.time_s, plain_or_quoted(category));
         }
     }
     out
 }
 
-/// psrecord's columns (its `--log-format csv`, version 1.4): CPU in percent of a core, memory in MiB. Its real memory
-/// is the sum of RSS, which counts shared pages once a process; virtual memory is not recorded and stays empty.
+/// Renders psrecord's columns (its `--log-format csv`, version 1.4): CPU in percent of a core, memory in MiB.
+/// Its real memory is the sum of RSS, which counts shared pages once per process; virtual memory is not
+/// recorded and stays empty.
 #[must_use]
 pub fn csv_as_psrecord(recording: &Recording) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
@@ -83,13 +84,14 @@ fn cell<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Names of categories are plain words. A file from elsewhere may hold anything.
+/// Quotes a name if necessary. Names of categories are plain words, but a file from elsewhere may contain
+/// anything.
 fn plain_or_quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if plain { name.to_owned() } else { csv::cell(name) }
 }
 
-/// Everything over time, as `docs/reference/plot.schema.json` has it.
+/// Renders all data over time, according to `docs/reference/plot.schema.json`.
 #[must_use]
 pub fn json(recordings: &[Recording]) -> Value {
     json!({"schema": 1, "recordings": recordings.iter().map(one).collect::<Vec<_>>()})
@@ -111,12 +113,7 @@ fn one(recording: &Recording) -> Value {
             })
         })
         .collect();
-    let census: Vec<Value> = recording
-        .censuses
-        .over_time
-        .iter()
-        .map(|(at, bytes)| json!({"time_s": at, "bytes": bytes}))
-        .collect();
+    let census: Vec<Value> = recording.censuses.over_time.iter().map(composition).collect();
     let counters: Vec<Value> =
         recording.counters.iter().map(|(at, values)| json!({"time_s": at, "values": values})).collect();
     let marks: Vec<Value> = recording
@@ -133,6 +130,14 @@ fn one(recording: &Recording) -> Value {
         "counters": counters,
         "marks": marks,
     })
+}
+
+fn composition(census: &Composition) -> Value {
+    let mut document = json!({"time_s": census.time_s, "bytes": census.bytes});
+    if let Some(walked) = census.walked {
+        document["walked"] = walked.into();
+    }
+    document
 }
 
 #[cfg(test)]

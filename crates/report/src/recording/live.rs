@@ -6,7 +6,7 @@ use std::time::Duration;
 use unbloat_heap::Iec;
 use unbloat_record::Progress;
 
-/// The lines of the view, each at most `style.width` columns wide.
+/// Returns the lines of the view, each at most `style.width` columns wide.
 #[must_use]
 pub fn lines(name: &str, progress: &Progress, style: &Style) -> Vec<String> {
     let width = style.width;
@@ -30,7 +30,7 @@ pub fn lines(name: &str, progress: &Progress, style: &Style) -> Vec<String> {
     lines
 }
 
-/// One line for logs and pipes.
+/// Returns one line for logs and pipes.
 #[must_use]
 pub fn line(progress: &Progress) -> String {
     let memory = progress
@@ -45,7 +45,7 @@ pub fn line(progress: &Progress) -> String {
     )
 }
 
-/// `0:03:12`.
+/// Formats as `0:03:12`.
 #[must_use]
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -82,7 +82,7 @@ fn now(progress: &Progress, style: &Style) -> String {
     format!("{}   {text}", style.paint(Ink::Dim, "memory"))
 }
 
-/// PSS over the last minutes, from zero, so that a flat line looks flat.
+/// Draws PSS over the last minutes, from zero, so that a flat line looks flat.
 fn curve(progress: &Progress, style: &Style) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let cells = style.width - 9;
@@ -110,7 +110,7 @@ fn curve(progress: &Progress, style: &Style) -> String {
     format!("{}    {}", style.paint(Ink::Dim, "curve"), style.paint(Ink::Blue, &drawn))
 }
 
-/// The last census as one bar, and its legend.
+/// Draws the last census as one bar, with its legend.
 fn made_of(progress: &Progress, style: &Style) -> Vec<String> {
     let parts = Segment::recorded(&progress.census);
     let bytes: Vec<u64> = parts.iter().map(|(_, bytes)| *bytes).collect();

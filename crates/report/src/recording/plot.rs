@@ -4,30 +4,31 @@ use super::live::clock;
 use crate::chart::scale::Unit;
 use crate::chart::{Chart, Color, Panel, Series, Shape, VerticalMark};
 use crate::segment::Segment;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use unbloat_heap::Iec;
 use unbloat_recording::recording::{Counted, seconds};
-use unbloat_recording::{Key, Process, Recording, looks::Points};
+use unbloat_recording::{Composition, Key, Process, Recording, looks::Points};
+use unbloat_untrusted::Untrusted;
 
-/// The division of memory in a chart.
+/// The breakdown of memory in a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// One band a process.
+    /// One band per process.
     Process,
-    /// One area a segment: live, stranded, Ruby objects, …
+    /// One area per segment: live, stranded, Ruby objects, …
     Category,
 }
 
-/// Moments on the horizontal axis of stacked areas.
+/// Number of moments on the horizontal axis of stacked areas.
 const COLUMNS: usize = 1000;
 
-/// Characters of a command that fit above a chart.
+/// Number of characters of a command that fit above a chart.
 const TITLE_COLUMNS: usize = 90;
 
-/// Processes that get a band of their own; the smaller ones share one.
+/// Number of processes with their own bands; the smaller ones share one.
 const BANDS: usize = 8;
 
-/// Memory and CPU of one recording, or of several laid over each other.
+/// Draws memory and CPU of one recording, or of several overlaid.
 #[must_use]
 pub fn chart(recordings: &[Recording], by: By) -> Chart {
     match recordings {
@@ -47,16 +48,19 @@ fn single(recording: &Recording, by: By) -> Chart {
             let mut series = segments(recording);
             hold_the_only_census(&mut series, total.last().map_or(0.0, |&(x, _)| x));
             series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
-            (format!("What memory is made of ({kind})"), series)
+            (format!("Composition of memory ({kind})"), series)
         }
     };
     let memory = Panel { title, y: Unit::Bytes, weight: 3.0, series };
     let cpu_series = line("CPU of all processes", Color::Neutral, recording.cpu());
     let cpu =
         Panel { title: "CPU (cores)".to_owned(), y: Unit::Cores, weight: 1.0, series: vec![cpu_series] };
-    let marks = recording.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.clone() });
+    let marks = recording.marks.iter().map(|m| VerticalMark { x: seconds(m.time_ns), name: m.name.shown() });
     Chart {
-        title: crate::style::clip(recording.fact(Key::Command).unwrap_or(&recording.name), TITLE_COLUMNS),
+        title: crate::style::clip(
+            recording.fact(Key::Command).map_or(recording.name.as_str(), Untrusted::raw),
+            TITLE_COLUMNS,
+        ),
         subtitle: subtitle(recording, &total, kind),
         x: Unit::Seconds,
         panels: vec![memory, cpu],
@@ -65,7 +69,7 @@ fn single(recording: &Recording, by: By) -> Chart {
 }
 
 fn subtitle(recording: &Recording, total: &[(f64, f64)], kind: Counted) -> String {
-    let mut facts = vec![humantime_date(recording.header.started_wall_ns)];
+    let mut facts = vec![date(recording.header.started_wall_ns)];
     facts.push(clock(Duration::from_secs_f64(recording.duration_s().max(0.0))));
     if let Some(most) = total.iter().map(|&(_, y)| y).reduce(f64::max) {
         facts.push(format!("at most {} {kind}", Iec(most as u64)));
@@ -77,23 +81,11 @@ fn subtitle(recording: &Recording, total: &[(f64, f64)], kind: Counted) -> Strin
     facts.join(" · ")
 }
 
-/// `2026-09-21 10:15:00 UTC`, from nanoseconds since 1970 (the calendar by Howard Hinnant's "chrono-Compatible
-/// Low-Level Date Algorithms").
-#[must_use]
-pub fn humantime_date(wall_ns: i64) -> String {
-    let seconds = wall_ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+/// A moment in nanoseconds since 1970, as `2026-09-21 10:15:00 UTC`. A file from elsewhere may hold any number: one before 1970
+/// is 1970.
+pub(super) fn date(wall_ns: i64) -> String {
+    let moment = UNIX_EPOCH + Duration::from_nanos(u64::try_from(wall_ns).unwrap_or(0));
+    humantime::format_rfc3339_seconds(moment).to_string().replace('T', " ").replace('Z', " UTC")
 }
 
 fn overlaid(recordings: &[Recording]) -> Chart {
@@ -132,13 +124,20 @@ fn line(name: &str, color: Color, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), shape: Shape::Line, color, points }
 }
 
-/// The segments of memory over time, in the order of [`Segment::STACKED`].
+/// Returns the segments of memory over time, in the order of [`Segment::STACKED`].
 fn memory_by_segment(recording: &Recording) -> Vec<(Segment, Points)> {
     let over_time = |segment: Segment| {
         let censuses = recording.censuses.over_time.iter();
-        censuses.map(|(at, census)| (*at, segment.recorded_bytes(census) as f64)).collect()
+        censuses.map(|census| (census.time_s, bytes(segment, census).unwrap_or(f64::NAN))).collect()
     };
     Segment::STACKED.iter().map(|&segment| (segment, over_time(segment))).collect()
+}
+
+/// Bytes of a segment; `None` where a heap that was not walked may have some.
+fn bytes(segment: Segment, census: &Composition) -> Option<f64> {
+    let bytes = segment.recorded_bytes(&census.bytes);
+    let of_malloc = segment == Segment::Live || segment.is_bloat();
+    (bytes > 0 || !of_malloc || census.walked != Some(false)).then_some(bytes as f64)
 }
 
 fn segments(recording: &Recording) -> Vec<Series> {
@@ -153,7 +152,7 @@ fn segments(recording: &Recording) -> Vec<Series> {
         .collect()
 }
 
-/// One census alone has no width: it is drawn from its moment to the end of the recording.
+/// Extends a single census, which has no width, from its moment to the end of the recording.
 fn hold_the_only_census(segments: &mut [Series], end: f64) {
     for segment in segments {
         if let [(_, bytes)] = segment.points[..] {
@@ -168,7 +167,7 @@ fn bands(recording: &Recording) -> Vec<Series> {
     processes.sort_by(|a, b| most(&b.1).total_cmp(&most(&a.1)));
     let own = if processes.len() > BANDS { BANDS - 1 } else { processes.len() };
     let rest = processes.split_off(own);
-    // In the order they came, so that a master stands below its workers.
+    // In order of appearance, so that a master is below its workers.
     processes.sort_by_key(|(process, _)| process.id);
     let stacked = |name: String, color, values: Vec<f64>| Series {
         name,
@@ -209,8 +208,10 @@ mod tests {
 
     #[test]
     fn dates_are_as_in_the_calendar() {
-        assert_eq!(humantime_date(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(humantime_date(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
-        assert_eq!(humantime_date(1_795_257_368_386_049_467), "2026-11-21 10:36:08 UTC");
+        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(i64::MIN), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(i64::MAX), "2262-04-11 23:47:16 UTC");
+        assert_eq!(date(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(date(1_795_257_368_386_049_467), "2026-11-21 10:36:08 UTC");
     }
 }

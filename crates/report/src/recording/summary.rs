@@ -1,7 +1,7 @@
 //! `unbloat show`: a recording in a few lines.
 
 use super::live::clock;
-use super::plot::humantime_date;
+use super::plot::date;
 use crate::segment::Segment;
 use crate::style::{Ink, Style, clip};
 use serde_json::{Value, json};
@@ -9,16 +9,17 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use unbloat_heap::Iec;
 use unbloat_recording::{Cost, Key, Process, Recording, recording::seconds};
+use unbloat_untrusted::Untrusted;
 
-/// Processes that are listed; the others are counted.
+/// Number of processes listed; the others are counted.
 const LISTED: usize = 20;
 
-/// The summary as text. `writing`: the process that writes the file now.
+/// Renders the summary as text. `writing`: the process that is currently writing the file.
 #[must_use]
 pub fn text(recording: &Recording, writing: Option<i32>, style: &Style) -> String {
     let mut out = String::new();
     let (memory, counted) = recording.memory();
-    let command = recording.fact(Key::Command).unwrap_or(&recording.name);
+    let command = recording.fact(Key::Command).map_or(recording.name.as_str(), Untrusted::raw);
     let _ = writeln!(out, "{}", style.paint(Ink::Bold, &clip(command, style.width)));
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, &clip(&when(recording, writing), style.width)));
     for (name, value) in [("machine", machine(recording)), ("runs", runtime(recording))] {
@@ -50,7 +51,8 @@ pub fn text(recording: &Recording, writing: Option<i32>, style: &Style) -> Strin
     processes(&mut out, recording, style);
     for mark in &recording.marks {
         let at = clock(Duration::from_secs_f64(seconds(mark.time_ns).max(0.0)));
-        let _ = writeln!(out, "{:<10}{at}  {}", "mark", clip(&mark.name, style.width.saturating_sub(20)));
+        let _ =
+            writeln!(out, "{:<10}{at}  {}", "mark", clip(mark.name.raw(), style.width.saturating_sub(20)));
     }
     out += &super::latency::text(&recording.latencies);
     out
@@ -58,7 +60,7 @@ pub fn text(recording: &Recording, writing: Option<i32>, style: &Style) -> Strin
 
 fn when(recording: &Recording, writing: Option<i32>) -> String {
     let mut facts = vec![
-        humantime_date(recording.header.started_wall_ns),
+        date(recording.header.started_wall_ns),
         clock(Duration::from_secs_f64(recording.duration_s().max(0.0))),
     ];
     facts.push(match (writing, &recording.header.end_reason) {
@@ -73,7 +75,7 @@ fn when(recording: &Recording, writing: Option<i32>) -> String {
 fn machine(recording: &Recording) -> Option<String> {
     let facts: Vec<_> = [Key::Host, Key::Kernel, Key::Processor, Key::Memory]
         .into_iter()
-        .filter_map(|key| recording.fact(key))
+        .filter_map(|key| recording.fact(key).map(Untrusted::shown))
         .collect();
     (!facts.is_empty()).then(|| facts.join(", "))
 }
@@ -160,7 +162,7 @@ fn processes(out: &mut String, recording: &Recording, style: &Style) {
     }
 }
 
-/// The summary as `docs/reference/show.schema.json` has it.
+/// Renders the summary according to `docs/reference/show.schema.json`.
 #[must_use]
 pub fn json(recording: &Recording, writing: Option<i32>) -> Value {
     let (memory, counted) = recording.memory();

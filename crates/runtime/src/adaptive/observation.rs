@@ -7,24 +7,24 @@ use super::{Returning, known};
 pub struct Observation {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub now_ns: u64,
-    /// Resident set in bytes; 0: it could not be read.
+    /// Resident set in bytes; 0 if unreadable.
     pub resident_bytes: u64,
-    /// Moment at which the allocator returns freed pages, where it can be told.
+    /// The moment at which the allocator returns freed pages, if controllable.
     pub returning: Option<Returning>,
-    /// Bytes that the allocator says it could give back, where it knows.
+    /// Bytes that the allocator reports as returnable, if it does.
     pub returnable_bytes: Option<u64>,
-    /// Pages that the allocator has given back so far, in trims and otherwise, where it counts them.
+    /// Pages that the allocator has returned so far, in trims and otherwise, if it counts them.
     pub returned_pages: Option<u64>,
-    /// Time for which a trim would now hold a lock that allocations wait for, in nanoseconds; 0 with an allocator that holds
-    /// none.
+    /// Time for which a trim would now hold a lock that allocations wait for, in nanoseconds; 0 for an
+    /// allocator that holds none.
     pub hold_ns: u64,
     /// Minor page faults of the process so far.
     pub minor_faults: u64,
-    /// Processor time of the process so far without what the runtime itself used, in nanoseconds.
+    /// CPU time of the process so far, excluding that of the runtime itself, in nanoseconds.
     pub cpu_ns: u64,
     /// Garbage collections so far.
     pub collections: u64,
-    /// Full ones among them.
+    /// Number of full collections among them.
     pub majors: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Bytes by which the resident set shrank; 0 where it could not be read.
+    /// Returns the bytes by which the resident set shrank; 0 if unreadable.
     pub fn returned_bytes(&self) -> u64 {
         known(self.after.resident_bytes).map_or(0, |after| self.before_bytes.saturating_sub(after))
     }

@@ -1,26 +1,28 @@
-//! Choice of when an allocator gives back freed pages: at once, or after its own delay.
+//! Chooses when an allocator returns freed pages: at once, or after its own delay.
 //!
-//! At once keeps the process as small as it can be. But the thread that frees also returns the pages, which makes the
-//! sweep of a collection longer, and every page that is needed again costs a fault. A burst that is over pays this
-//! once; a server at work would pay it all the time. So both are tried: returns and faults are paid from the account
-//! of trims. While it pays, memory goes back at once; when it is overdrawn the allocator keeps its delay, and trims
-//! take what is left over, until the account is full again.
+//! Returning at once keeps the process as small as possible. But the freeing thread then also returns the
+//! pages, which prolongs the collection's sweep, and every page that is needed again costs a fault. A burst
+//! pays this once at its end; a working server would pay it all the time. So both modes are tried: returns
+//! and faults are paid from the account of trims. While the account is positive, memory is returned at once.
+//! When it is overdrawn the allocator keeps its delay, and trims take the rest, until the account is full
+//! again.
 
 use super::Adaptive;
 use super::observation::Observation;
 
-/// Moment at which freed memory goes back to the kernel. The discriminant is what the word `Returning` of the status page holds.
+/// The moment at which freed memory is returned to the kernel. The discriminant is the value of the word
+/// `Returning` of the status page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returning {
-    /// As it is freed, by whoever frees it.
+    /// As soon as it is freed, by the freeing thread.
     AtOnce = 1,
-    /// After the delay that the allocator was started with.
+    /// After the allocator's initial delay.
     Later = 2,
 }
 
 impl Adaptive {
-    /// The allocator's orders from now on; `None` where it cannot be told, or does not count what it gives back: that could not be
-    /// paid for. After [`Adaptive::decide`].
+    /// Returns the mode for the allocator from now on; `None` if it is not controllable, or does not count
+    /// returned pages, which then could not be paid for. Call after [`Adaptive::decide`].
     pub fn returning(&self) -> Option<Returning> {
         self.last.returned_pages?;
         Some(match self.last.returning? {
@@ -30,8 +32,9 @@ impl Adaptive {
         })
     }
 
-    /// Pays for the pages that went back at once since the last look, and for those of them that were needed again. Which fault was on
-    /// which page is not known: each is taken for one of them, as long as there are any.
+    /// Pays for the pages that were returned at once since the last look, and for those of them that were
+    /// needed again. The page behind a fault is unknown, so each fault is attributed to one of them as long
+    /// as there are any.
     pub(super) fn pay_returns(&mut self, now: &Observation) {
         if now.returning == Some(Returning::AtOnce) {
             let pages = |observation: &Observation| observation.returned_pages.unwrap_or(0);

@@ -5,17 +5,19 @@ use super::{MIB, MILLISECOND};
 /// Settings of the state machine. All have defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Growth of the resident set since the last trim below which nothing is done, in bytes.
+    /// Minimum growth of the resident set since the last trim, in bytes.
     pub min_growth_bytes: u64,
-    /// The same as a share of the resident set after the last trim, in percent; the larger of the two counts.
+    /// Minimum growth as a share of the resident set after the last trim, in percent; the larger of the two
+    /// applies.
     pub min_growth_percent: u64,
-    /// Shortest time from the end of one trim to the begin of the next, in nanoseconds.
+    /// Minimum time from the end of one trim to the start of the next, in nanoseconds.
     pub min_interval_ns: u64,
-    /// Share of one core that trimming and its page faults may take, in thousandths.
+    /// Share of one core that trimming and its page faults may use, in thousandths.
     pub budget_permille: u64,
-    /// Bytes per millisecond of trimming below which a trim was not worth it.
+    /// Bytes per millisecond of trimming below which a trim was not worthwhile.
     pub min_yield_per_ms: u64,
-    /// Longest time for which a trim may hold a lock that the threads of a busy process wait for, in nanoseconds.
+    /// Maximum time for which a trim may hold a lock that the threads of a busy process wait for, in
+    /// nanoseconds.
     pub max_hold_ns: u64,
     /// Time of idleness before the rest is returned, in nanoseconds.
     pub idle_after_ns: u64,

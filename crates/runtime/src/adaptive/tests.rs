@@ -1,11 +1,11 @@
-//! The state machine on a process that is moved by hand.
+//! The state machine on a simulated process.
 
 use super::account::PAGE_BYTES;
 use super::*;
 
 const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// A process that is moved by hand, and the machine that watches it.
+/// A simulated process, and the machine that watches it.
 struct Scene {
     now: Observation,
     machine: Adaptive,
@@ -36,7 +36,7 @@ impl Scene {
         self
     }
 
-    /// The allocator gives pages back, of its own accord.
+    /// Makes the allocator return pages on its own.
     fn give_back(&mut self, pages: u64) -> &mut Self {
         self.now.returned_pages = Some(self.now.returned_pages.unwrap_or(0) + pages);
         self
@@ -97,7 +97,7 @@ fn the_interval_is_counted_from_the_end_of_the_last_trim() {
 fn time_spent_is_paid_for_before_the_next_trim() {
     let mut scene = Scene::new(Settings::default());
     scene.work(SECOND).grow(64 * MIB).decide();
-    // 130 ms at one percent: 100 ms were on the account, 30 ms are three seconds' worth.
+    // 130 ms at one percent: 100 ms were in the account, 30 ms are three seconds' worth.
     scene.trim(64 * MIB, 130 * MILLISECOND);
     scene.now.minor_faults = 0;
     assert_eq!(scene.work(2 * SECOND).grow(0).reason(), Reason::NoGrowth);
@@ -114,7 +114,7 @@ fn pages_needed_again_at_once_are_paid_for_and_named() {
     assert_eq!(scene.work(SECOND).grow(1024 * MIB).reason(), Reason::Refaulted);
     assert_eq!(scene.machine.take_refaults(), 1024 * MIB / PAGE_BYTES);
     assert_eq!(scene.machine.take_refaults(), 0);
-    // 183 ms of faults against 100 ms on the account: nine seconds later it is paid.
+    // 183 ms of faults against 100 ms in the account: paid off nine seconds later.
     assert_eq!(scene.work(10 * SECOND).reason(), Reason::Trimmed);
 }
 
@@ -193,7 +193,7 @@ fn a_collection_is_no_rest_however_little_else_there_was() {
     let mut scene = Scene::new(Settings::default());
     scene.machine.account.overdraw();
     for _ in 0..10 {
-        // Ten seconds of which a collection took the last milliseconds.
+        // Ten seconds, with a collection in the last milliseconds.
         scene.rest(10 * SECOND).work(MILLISECOND).grow(50 * MIB);
         assert_ne!(scene.decide(), Decision::Trim { idle: true });
     }
@@ -247,7 +247,7 @@ fn a_long_trim_has_to_be_worth_it_even_when_idle() {
     scene.rest(MILLISECOND).decide();
     let nothing_to_gain = scene.rest(SECOND).decide();
     assert_eq!(nothing_to_gain, Decision::Wait { reason: Reason::NoGrowth, look_again_ns: None });
-    // The account of a process that has a little to do all the time: 2 s of trim are paid for by 190 s.
+    // The account of a process that always has a little to do: 2 s of trim are paid off by 190 s.
     scene.work(SECOND).grow(50 * MIB).decide();
     scene.rest(MILLISECOND).decide();
     assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
@@ -271,7 +271,7 @@ fn a_busy_process_is_never_idle() {
     }
 }
 
-/// A process whose allocator can be told when to give back what is freed, and does as it is told.
+/// Returns the mode of an allocator that is controllable and obeys.
 fn told(scene: &mut Scene) -> Option<Returning> {
     scene.decide();
     scene.now.returning = scene.machine.returning();
@@ -283,13 +283,14 @@ fn freed_memory_goes_back_at_once_while_its_faults_are_paid_for() {
     let mut scene = Scene::new(Settings::default());
     scene.now.returning = Some(Returning::Later);
     assert_eq!(told(scene.give_back(0).work(SECOND)), Some(Returning::AtOnce));
-    // Growth is no fault of the policy.
+    // Growth is not the policy's fault.
     assert_eq!(told(scene.work(SECOND).grow(2_000 * MIB)), Some(Returning::AtOnce));
-    // 100 ms are on the account. To return 40,000 pages and to bring them again is 144 ms.
+    // 100 ms are in the account. Returning 40,000 pages and faulting them in again costs 144 ms.
     scene.give_back(40_000).now.minor_faults += 40_000;
     assert_eq!(told(scene.work(SECOND)), Some(Returning::Later));
     assert_eq!(scene.machine.take_refaults(), 40_000);
-    // From then on faults are the program's own. What was overdrawn is paid after 4 s, and the account is full after ten more.
+    // From then on faults are the program's own. The debt is paid off after 4 s, and the account is full
+    // after ten more.
     scene.now.minor_faults += 40_000;
     assert_eq!(told(scene.work(13 * SECOND)), Some(Returning::Later));
     assert_eq!(told(scene.rest(2 * SECOND)), Some(Returning::AtOnce));
@@ -310,7 +311,8 @@ fn memory_that_goes_back_is_paid_for_even_if_nobody_needs_it_again() {
 fn faults_of_a_worker_that_unshares_what_it_has_from_its_master_are_not_paid_for() {
     let mut scene = Scene::new(Settings::default());
     scene.now.returning = Some(Returning::AtOnce);
-    scene.now.minor_faults += 1_000_000; // a write to a shared page is a fault, and the resident set stays as it is
+    // a write to a shared page is a fault, but leaves the resident set unchanged
+    scene.now.minor_faults += 1_000_000;
     assert_eq!(told(scene.give_back(0).work(SECOND)), Some(Returning::AtOnce));
     assert_eq!(scene.machine.take_refaults(), 0);
 }

@@ -1,4 +1,4 @@
-//! One block's runs, and the log ratios that they yield under every labeling.
+//! One block's runs, and their log ratios under every labeling.
 
 /// One block's runs of one metric, all positive.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,14 +10,14 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block's log ratio as observed, followed by the ratios with each control run in the variant's place. `None` if
-    /// the block does not count.
+    /// Returns the block's log ratio as observed, followed by the ratios with each control run in the
+    /// variant's place. `None` if the block does not count.
     fn labelings(&self) -> Option<Vec<f64>> {
         let usable = |v: &f64| v.is_finite() && *v > 0.0;
         if self.controls.is_empty() || !self.controls.iter().chain([&self.variant]).all(usable) {
             return None;
         }
-        // Relative to one of them, so that equal runs differ by exactly nothing.
+        // Relative to one of them, so that equal runs differ by exactly zero.
         let unit = self.controls[0];
         let logs: Vec<f64> =
             [&self.variant].into_iter().chain(&self.controls).map(|v| (v / unit).ln()).collect();
@@ -39,14 +39,14 @@ impl LogRatios {
         LogRatios { observed: labelings.iter().map(|ratios| ratios[0]).collect(), labelings }
     }
 
-    /// As if the true ratio were `limit` and the variant's runs were divided by it: under that hypothesis they could as
-    /// well be the control's.
+    /// Computes the log ratios for the hypothesis that the true ratio is `limit`: the variant's runs are
+    /// divided by it, and could then as well be the control's.
     pub(super) fn relative_to(blocks: &[Block], limit: f64) -> Self {
         let shifted = |block: &Block| Block { variant: block.variant / limit, ..block.clone() };
         LogRatios::of(&blocks.iter().map(shifted).collect::<Vec<_>>())
     }
 
-    /// With the opposite sign.
+    /// Returns the ratios with the opposite sign.
     pub(super) fn mirrored(self) -> Self {
         let mirror = |ratios: Vec<f64>| ratios.into_iter().map(|ratio| -ratio).collect::<Vec<_>>();
         LogRatios {
@@ -55,12 +55,12 @@ impl LogRatios {
         }
     }
 
-    /// Block by block, as measured.
+    /// Returns the measured ratios, block by block.
     pub(super) fn observed(&self) -> &[f64] {
         &self.observed
     }
 
-    /// Block by block, under every labeling; the observed one comes first.
+    /// Returns the ratios under every labeling, block by block; the observed one comes first.
     pub(super) fn labelings(&self) -> &[Vec<f64>] {
         &self.labelings
     }

@@ -1,34 +1,35 @@
 //! The permutation test: if the variant did nothing, any run of its block could as well carry its name.
 //!
-//! Such relabelings tell what chance alone brings about; with one control this is the sign-flip test. The sums over all
-//! relabelings are those of two halves of the blocks, combined. So p is exact for up to 20 blocks with two controls (3²⁰
-//! relabelings) and 32 with one; for more blocks relabelings are drawn. Six blocks with two controls have 3⁶ = 729: enough
-//! to stay below 0.05 after correction for 36 comparisons.
+//! Such relabelings show the effect of chance alone; with one control this is the sign-flip test. The sums
+//! over all relabelings are those of two halves of the blocks, combined. So p is exact for up to 20 blocks
+//! with two controls (3²⁰ relabelings) and 32 with one; for more blocks relabelings are drawn. Six blocks
+//! with two controls have 3⁶ = 729: enough to stay below 0.05 after correction for 36 comparisons.
 
 use super::block::LogRatios;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Relabelings of one half of the blocks up to which p is exact.
+/// Number of relabelings of one half of the blocks up to which p is exact.
 const MOST_OF_A_HALF: usize = 1 << 16;
 
-/// Relabelings that are drawn where there are too many to be exact.
+/// Number of relabelings drawn if there are too many for an exact result.
 pub(super) const DRAWN: usize = 1 << 17;
 
-/// The share of relabelings whose mean is at least as far from 0 as the observed one.
+/// Returns the share of relabelings whose mean is at least as far from 0 as the observed one.
 pub(super) fn two_sided_p(ratios: &LogRatios, seed: u64) -> f64 {
     let observed: f64 = ratios.observed().iter().sum();
     share(ratios, seed, Extreme::Either(observed.abs() - tolerance(observed)))
 }
 
-/// The share of relabelings whose mean is at most the observed one.
+/// Returns the share of relabelings whose mean is at most the observed one.
 pub(super) fn lower_p(ratios: &LogRatios, seed: u64) -> f64 {
     let observed: f64 = ratios.observed().iter().sum();
     share(ratios, seed, Extreme::AtMost(observed + tolerance(observed)))
 }
 
-/// At best the observed labeling is the most extreme of all. With two controls in some block no other is as extreme: its
-/// mirror image would have to give the variant's name to both. With one control in all blocks the mirror image is.
+/// Returns the smallest possible p, reached if the observed labeling is the most extreme of all. With two
+/// controls in some block no other is as extreme, because its mirror image would have to give the variant's
+/// name to both. With one control in all blocks the mirror image is.
 pub(super) fn smallest_p(ratios: &LogRatios) -> f64 {
     let all: f64 = ratios.labelings().iter().map(|labels| labels.len() as f64).product();
     let mirrored = ratios.labelings().iter().all(|labels| labels.len() == 2);
@@ -37,12 +38,12 @@ pub(super) fn smallest_p(ratios: &LogRatios) -> f64 {
     extreme / distinguished
 }
 
-/// Sums of the same numbers in another order differ in the last bits.
+/// Returns the tolerance: sums of the same numbers in a different order differ in the last bits.
 fn tolerance(sum: f64) -> f64 {
     sum.abs() * 1e-9 + 1e-12
 }
 
-/// Sums that are at least as extreme as the observed one.
+/// The criterion for sums that are at least as extreme as the observed one.
 #[derive(Debug, Clone, Copy)]
 enum Extreme {
     /// This far from 0, on either side.
@@ -91,7 +92,7 @@ fn exact_share(labelings: &[Vec<f64>], extreme: Extreme) -> f64 {
     hits as f64 / (first.len() as f64 * second.len() as f64)
 }
 
-/// How many pairs of two ascending lists have at least this sum.
+/// Counts the pairs of two ascending lists with at least this sum.
 fn pairs_reaching(first: &[f64], second: &[f64], threshold: f64) -> usize {
     let mut too_small = second.len();
     first
@@ -105,12 +106,12 @@ fn pairs_reaching(first: &[f64], second: &[f64], threshold: f64) -> usize {
         .sum()
 }
 
-/// The sums under all relabelings of these blocks, ascending.
+/// Returns the sums under all relabelings of these blocks, ascending.
 fn sums(labelings: &[Vec<f64>]) -> Vec<f64> {
     labelings.iter().fold(vec![0.0], |sums, labels| {
         let mut more: Vec<f64> =
             labels.iter().flat_map(|log| sums.iter().map(move |sum| sum + log)).collect();
-        // A stable sort merges what is ascending already.
+        // A stable sort merges runs that are already ascending.
         more.sort_by(f64::total_cmp);
         more
     })
@@ -121,7 +122,7 @@ fn drawn_share(labelings: &[Vec<f64>], seed: u64, extreme: Extreme) -> f64 {
     let mut draw =
         || -> f64 { labelings.iter().map(|labels| labels[random.random_range(0..labels.len())]).sum() };
     let hits = (0..DRAWN).filter(|_| extreme.holds(draw())).count();
-    // The observed labeling is one of the possible ones: never report 0.
+    // The observed labeling is one of the possible ones, so never report 0.
     (hits + 1) as f64 / (DRAWN + 1) as f64
 }
 

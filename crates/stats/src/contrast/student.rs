@@ -3,13 +3,13 @@
 use super::{ROUNDING, mean, sd};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// The p value of the mean being 0. Equal values, or one alone, have no spread to judge by; the permutation test decides
-/// then, and p is 0.
+/// Returns the p value for a mean of 0. Equal values, or a single one, have no spread to judge by; the
+/// permutation test then decides, and p is 0.
 pub(super) fn two_sided_p(values: &[f64]) -> f64 {
     statistic(values).map_or(0.0, |(t, law)| 2.0 * law.sf(t.abs()))
 }
 
-/// The interval of the mean that misses with probability `alpha`. `None` with fewer than two values.
+/// Returns the interval of the mean that misses with probability `alpha`. `None` with fewer than two values.
 pub(super) fn interval(values: &[f64], alpha: f64) -> Option<(f64, f64)> {
     let degrees = values.len().checked_sub(1)? as f64;
     let quantile = StudentsT::new(0.0, 1.0, degrees).ok()?.inverse_cdf(1.0 - alpha / 2.0);
@@ -17,7 +17,7 @@ pub(super) fn interval(values: &[f64], alpha: f64) -> Option<(f64, f64)> {
     Some((center - half, center + half))
 }
 
-/// Whether the upper end of the [`interval`] is at most 0. Faster than making the interval.
+/// Returns whether the upper end of the [`interval`] is at most 0. Faster than computing the interval.
 pub(super) fn is_negative(values: &[f64], alpha: f64) -> bool {
     match statistic(values) {
         Some((t, law)) => law.sf(-t) <= alpha / 2.0,

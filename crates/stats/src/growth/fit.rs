@@ -2,16 +2,16 @@
 
 use super::Estimate;
 
-/// Seconds of a day.
+/// Seconds per day.
 const DAY_S: f64 = 86_400.0;
 
-/// The 97.5 % quantile of the normal distribution; degrees of freedom are some dozens.
+/// The 97.5 % quantile of the normal distribution; there are dozens of degrees of freedom.
 const Z: f64 = 2.0;
 
-/// Most level steps of a model.
+/// Maximum number of level steps in a model.
 const MOST_STEPS: usize = 3;
 
-/// Candidate places for a step: the largest jumps.
+/// Number of candidate places for a step: the largest jumps.
 const STEP_PLACES: usize = 4;
 
 /// Candidate lengths of the warm-up, in buckets.
@@ -24,7 +24,7 @@ const TIME_CONSTANTS: [f64; 18] =
 /// The time constant above which hardly any bend is visible.
 const STRAIGHT: f64 = 1.0;
 
-/// The movement of the expected value.
+/// The course of the expected value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Trend {
     /// Proportional to time.
@@ -33,7 +33,7 @@ pub(super) enum Trend {
     Saturating(f64),
 }
 
-/// A series averaged over equal spans; times run from 0 to 1.
+/// A series averaged over equal time spans; times run from 0 to 1.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) values: Vec<f64>,
@@ -46,7 +46,7 @@ pub(super) struct Series {
 #[derive(Debug, Clone)]
 pub(super) struct Fit {
     trend: Option<Trend>,
-    /// Buckets left out at the start.
+    /// Number of buckets left out at the start.
     pub(super) warm_up: usize,
     /// Buckets before which the level steps.
     pub(super) steps: Vec<usize>,
@@ -75,7 +75,7 @@ impl Series {
         Some(Series { values, times, start_s, span_s })
     }
 
-    /// The part after so many seconds.
+    /// Returns the part after this many seconds.
     pub(super) fn after(&self, seconds: f64) -> Series {
         let cut = (seconds / self.span_s).clamp(0.0, 0.9);
         let kept = self.times.iter().zip(&self.values).filter(|(t, _)| **t >= cut);
@@ -96,7 +96,7 @@ impl Series {
         if bucket == 0 { 0.0 } else { self.times.get(bucket).copied().unwrap_or(1.0) * self.span_s }
     }
 
-    /// The best model with this trend.
+    /// Returns the best model with this trend.
     pub(super) fn best(&self, trend: Option<Trend>) -> Option<Fit> {
         WARM_UPS
             .iter()
@@ -104,7 +104,7 @@ impl Series {
             .min_by(|a, b| a.bic.total_cmp(&b.bic))
     }
 
-    /// The best saturating model for each time constant.
+    /// Returns the best saturating model for each time constant.
     pub(super) fn bends(&self) -> Vec<Fit> {
         TIME_CONSTANTS.iter().filter_map(|&tau| self.best(Some(Trend::Saturating(tau)))).collect()
     }
@@ -127,7 +127,7 @@ impl Series {
         Some(best)
     }
 
-    /// The places where the level changes most, judged by four buckets on each side.
+    /// Returns the places where the level changes most, judged by four buckets on each side.
     fn jumps(&self, warm_up: usize) -> Vec<usize> {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         let jump = |i: usize| (mean(&self.values[i..i + 4]) - mean(&self.values[i - 4..i])).abs();
@@ -158,7 +158,7 @@ impl Series {
         row
     }
 
-    /// Ordinary least squares, then repeated on data whitened for AR(1) errors.
+    /// Fits by ordinary least squares, then repeatedly on data whitened for AR(1) errors.
     fn fit(&self, trend: Option<Trend>, warm_up: usize, steps: &[usize]) -> Option<Fit> {
         let rows: Vec<Vec<f64>> =
             (warm_up..self.values.len()).map(|i| self.regressors(trend, steps, i)).collect();
@@ -187,7 +187,7 @@ impl Series {
         // A series without any noise counts as known to one part in a million.
         let floor = (self.level().abs() * 1e-6).powi(2) + f64::MIN_POSITIVE;
         let variance = (rss / n as f64).max(floor);
-        // All models are compared on all buckets: a parameter each explains those of the warm-up perfectly.
+        // All models are compared on all buckets: one parameter each explains those of the warm-up perfectly.
         let all = self.values.len() as f64;
         // A step has a place and a height, a bend a time constant; then AR(1) and the variance.
         let bend = usize::from(matches!(trend, Some(Trend::Saturating(_))));
@@ -199,7 +199,8 @@ impl Series {
 }
 
 impl Fit {
-    /// Several steps all in one direction: growth or a bend in disguise, not levels shifted by deploys.
+    /// Returns whether several steps all go in one direction: growth or a bend in disguise, rather than
+    /// levels shifted by deploys.
     fn is_staircase(&self) -> bool {
         let first = 1 + usize::from(self.trend.is_some());
         let heights = self.coefficients.get(first..first + self.steps.len()).unwrap_or_default();
@@ -211,7 +212,7 @@ impl Fit {
         self.coefficients.get(1).copied().unwrap_or(0.0)
     }
 
-    /// The rise of the trend alone over the series.
+    /// Returns the rise of the trend alone over the series.
     pub(super) fn risen(&self, series: &Series) -> f64 {
         let from = series.times.get(self.warm_up).copied().unwrap_or(0.0);
         match self.trend {
@@ -223,7 +224,7 @@ impl Fit {
         }
     }
 
-    /// Units a second, of a linear model.
+    /// Returns the slope of a linear model in units per second.
     pub(super) fn slope(&self, series: &Series) -> Estimate {
         let (value, error) = (self.trend_coefficient() / series.span_s, Z * self.error / series.span_s);
         Estimate { value, low: value - error, high: value + error }
@@ -236,17 +237,17 @@ impl Fit {
         }
     }
 
-    /// Hardly any bend is in the data.
+    /// Returns whether the data show hardly any bend.
     pub(super) fn is_straight(&self) -> bool {
         matches!(self.trend, Some(Trend::Saturating(tau)) if tau >= STRAIGHT)
     }
 
-    /// Nearly all of the rise lies in the first tenth.
+    /// Returns whether nearly all of the rise lies in the first tenth.
     pub(super) fn is_warm_up(&self) -> bool {
         matches!(self.trend, Some(Trend::Saturating(tau)) if tau * 3.0 <= 0.1)
     }
 
-    /// The distance to the limit at the end of the series.
+    /// Returns the distance to the limit at the end of the series.
     pub(super) fn left(&self) -> f64 {
         match self.trend {
             Some(Trend::Saturating(tau)) => self.trend_coefficient() * (-1.0 / tau).exp(),
@@ -254,7 +255,7 @@ impl Fit {
         }
     }
 
-    /// The limit, over all time constants that the data do not rule out (profile likelihood).
+    /// Returns the limit, over all time constants that the data do not rule out (profile likelihood).
     pub(super) fn limit(&self, bends: &[Fit]) -> Estimate {
         const NOT_RULED_OUT: f64 = 3.84;
         let end = Fit::level_at_limit;
@@ -267,7 +268,7 @@ impl Fit {
         estimate
     }
 
-    /// Intercept, all steps and the whole rise.
+    /// Returns intercept, all steps and the whole rise.
     fn level_at_limit(&self) -> f64 {
         self.coefficients.iter().take(2 + self.steps.len()).sum()
     }
@@ -277,8 +278,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The lag-1 autocorrelation of residuals, corrected for the bias that a regression with `k` parameters causes. It is
-/// capped short of a random walk, which could show any trend.
+/// Returns the lag-1 autocorrelation of residuals, corrected for the bias of a regression with `k`
+/// parameters. It is capped short of a random walk, which could show any trend.
 fn autocorrelation(residuals: &[f64], k: usize) -> f64 {
     let n = residuals.len() as f64;
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
@@ -300,7 +301,8 @@ impl Solution {
     }
 }
 
-/// Least squares by the normal equations, inverted with pivoting; `None` when the regressors depend on each other.
+/// Solves least squares by the normal equations, inverted with pivoting; `None` if the regressors depend on
+/// each other.
 fn solve(rows: &[Vec<f64>], y: &[f64]) -> Option<Solution> {
     let k = rows.first()?.len();
     let mut normal = vec![vec![0.0; 2 * k]; k];

@@ -1,41 +1,43 @@
-//! Judges whether a quantity grows, and how: not at all, linearly (a leak), or towards a limit (fragmentation, caches).
+//! Determines the growth of a quantity: none, linear (a leak), or towards a limit (fragmentation, caches).
 //!
-//! Memory over time is not a line with white noise. Garbage collection draws saw-teeth, so neighboring samples are alike;
-//! load varies over the day; a deploy shifts the level; the start is a warm-up of its own. So:
+//! Memory over time is not a line with white noise. Garbage collection produces saw-teeth, so neighboring
+//! samples are alike; load varies over the day; a deploy shifts the level; the start is a warm-up. So:
 //!
 //! 1. The series is averaged over [`BUCKETS`] equal spans of time.
-//! 2. Each model is a linear regression with AR(1) errors (Prais & Winsten 1954, iterated as by Cochrane & Orcutt 1949), so
-//!    that what neighbors share is not counted as evidence twice.
-//! 3. Each model may spend parameters on what is not growth: level steps where the series jumps, a daily wave if more
-//!    than a day was seen, and a warm-up that is left out at the price of one parameter per bucket. Several steps must not
-//!    all go the same way: a staircase would explain any growth away, and any bend.
-//! 4. The Bayesian information criterion (Schwarz 1978) chooses. A model with growth must beat the one without by
-//!    [`STRONG`] (beyond "very strong" after Kass & Raftery 1995), and its growth must be worth mentioning.
+//! 2. Each model is a linear regression with AR(1) errors (Prais & Winsten 1954, iterated as by Cochrane &
+//!    Orcutt 1949), so that information shared by neighbors does not count as evidence twice.
+//! 3. Each model may spend parameters on changes other than growth: level steps where the series jumps, a
+//!    daily wave if more than a day was seen, and a warm-up that is left out at the price of one parameter
+//!    per bucket. Several steps must not all go the same way: a staircase would explain any growth away, and
+//!    any bend.
+//! 4. The Bayesian information criterion (Schwarz 1978) chooses. A model with growth must beat the one
+//!    without by [`STRONG`] (beyond "very strong" after Kass & Raftery 1995), and its growth must be worth
+//!    mentioning.
 //!
-//! An approach to a limit so slow that none of the bend is visible counts as linear. One that is over within the first
-//! tenth counts as a warm-up.
+//! An approach to a limit so slow that none of the bend is visible counts as linear. One that is over within
+//! the first tenth counts as a warm-up.
 
 mod fit;
 
 use fit::{Fit, Series};
 
-/// Spans of time that a series is averaged over.
+/// Number of time spans that a series is averaged over.
 pub const BUCKETS: usize = 96;
 
-/// How much better (in BIC) a model with growth must be than the one without. "Very strong" begins at 10; this is twice
+/// Minimum BIC advantage of a model with growth over one without. "Very strong" begins at 10; this is twice
 /// that, because each model is the best of several warm-ups and steps.
 pub const STRONG: f64 = 20.0;
 
-/// How much better (in BIC) a bend must be than a straight line.
+/// Minimum BIC advantage of a bend over a straight line.
 const BEND: f64 = 6.0;
 
 /// Growth over the whole series, as a share of its level, below which it is not worth mentioning.
 const WORTH: f64 = 0.02;
 
-/// Fewest buckets with data for a judgment.
+/// Minimum number of buckets with data.
 const FEWEST: usize = 24;
 
-/// Shortest series for a judgment, in seconds.
+/// Minimum length of a series, in seconds.
 const SHORTEST_S: f64 = 60.0;
 
 /// An estimate with its 95 % interval.
@@ -49,39 +51,40 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The shape of growth that the data support.
+/// The shape of growth supported by the data.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "model")]
 pub enum Shape {
-    /// No growth beyond noise, or none worth mentioning. The rate's interval bounds the growth that may be hidden.
+    /// No growth beyond noise, or none worth mentioning. The rate's interval bounds the growth that may be
+    /// hidden.
     None {
-        /// Units a second.
+        /// Units per second.
         rate: Estimate,
         /// The level.
         level: f64,
     },
     /// Steady growth with no end in sight.
     Linear {
-        /// Units a second.
+        /// Units per second.
         rate: Estimate,
     },
     /// Growth towards a limit.
     Saturating {
         /// The limit.
         limit: Estimate,
-        /// Seconds in which 63 % of the distance is covered.
+        /// Time in seconds to cover 63 % of the distance.
         time_constant_s: f64,
-        /// The distance that remained when the series ended, in units.
+        /// The remaining distance at the end of the series, in units.
         left: f64,
     },
     /// Too short, too sparse, or too noisy to say.
     NotEnough {
-        /// Which of these.
+        /// The deficiency.
         reason: Shortfall,
     },
 }
 
-/// The reason why data do not suffice.
+/// The reason why the data do not suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortfall {
@@ -93,13 +96,13 @@ pub enum Shortfall {
     Precision,
 }
 
-/// The judgment on one series.
+/// The result for one series.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Growth {
-    /// The shape of growth that the data support.
+    /// The shape of growth supported by the data.
     #[serde(flatten)]
     pub shape: Shape,
-    /// Seconds at the start that are taken for a warm-up.
+    /// Seconds at the start that count as warm-up.
     pub warm_up_s: f64,
     /// Number of level steps.
     pub steps: usize,
@@ -107,7 +110,7 @@ pub struct Growth {
     pub evidence: f64,
 }
 
-/// Judges a series of (seconds, value), ascending in time.
+/// Analyzes a series of (seconds, value), in chronological order.
 #[must_use]
 pub fn judge(points: &[(f64, f64)]) -> Growth {
     let Some(series) = Series::of(points, BUCKETS) else { return undetermined(Shortfall::Points) };
@@ -176,7 +179,7 @@ impl Candidates {
         growth(series, &self.none, shape, best.bic - self.none.bic)
     }
 
-    /// The rise is over within the first tenth, so the series without it decides.
+    /// Analyzes the series without its first tenth, in which the whole rise lies.
     fn after_warm_up(&self, series: &Series, evidence: f64) -> Growth {
         let shape = Shape::None { rate: self.linear.slope(series), level: series.level() };
         let mut flat = growth(series, &self.saturating, shape, evidence);
@@ -196,7 +199,8 @@ impl Candidates {
     }
 }
 
-/// Whether the model with growth is clearly better than the one without, and its growth is worth mentioning.
+/// Returns whether the model with growth is clearly better than the one without, and its growth is worth
+/// mentioning.
 fn grows(fit: &Fit, none: &Fit, series: &Series) -> bool {
     fit.bic + STRONG < none.bic && fit.risen(series).abs() > WORTH * series.level().abs()
 }

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Series as servers draw them: saw-teeth from garbage collection, noise with a memory, deploys, days.
+//! Series as produced by servers: saw-teeth from garbage collection, noise with a memory, deploys, days.
 
 use super::*;
 use rand::rngs::StdRng;
@@ -14,7 +14,7 @@ enum Kind {
     Saturating,
 }
 
-/// A made-up series of this kind.
+/// Creates a synthetic series of this kind.
 fn series(kind: Kind, seed: u64) -> Vec<(f64, f64)> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut uniform = |low: f64, high: f64| low + (high - low) * random.random::<f64>();

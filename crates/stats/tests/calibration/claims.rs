@@ -1,7 +1,7 @@
-//! The promises of `unbloat compare` to its users, with the noise of a real application in an open loop at half of its
-//! capacity. Measured standard deviations of the log ratio to the block's control: 0.014–0.043 in memory, 0.066–0.085 in p95,
-//! and 0.068–0.078 in CPU in runs of 25 s, a quarter of whose CPU is first requests. That longer runs bring CPU to 0.04 is an
-//! assumption.
+//! The promises of `unbloat compare` to its users, tested with the noise of a real application in an open
+//! loop at half of its capacity. Measured standard deviations of the log ratio to the block's control:
+//! 0.014–0.043 in memory, 0.066–0.085 in p95, and 0.068–0.078 in CPU in runs of 25 s, where first requests
+//! use a quarter of the CPU. The assumption is that longer runs reduce CPU noise to 0.04.
 
 use crate::noise::Shape;
 use crate::repeated;
@@ -11,7 +11,8 @@ use crate::simulation::{NONE, Setup, Tally};
 const IN_TWENTY_MINUTES: usize = 10;
 
 fn real(effects: [f64; 3], memory: f64) -> Setup {
-    Setup { log_sd: [memory, 0.04, 0.075], last: IN_TWENTY_MINUTES, ..Setup::usual(&[effects]) }
+    let usual = Setup { drops: true, ..Setup::usual(&[effects]) };
+    Setup { log_sd: [memory, 0.04, 0.075], last: IN_TWENTY_MINUTES, ..usual }
 }
 
 #[test]
@@ -24,11 +25,13 @@ fn a_plan_without_any_difference_is_decided_within_twenty_minutes_nine_times_of_
         let setup = Setup { shape, ..real(NONE, memory) };
         let tally = Tally::of(&setup, repeated(100), 8, 51);
         tally.print(name);
-        assert!(tally.keeps() >= least && tally.uses() == 0.0, "{name}: {}", tally.keeps());
+        // The rule allows one wrong plan in twenty.
+        assert!(tally.keeps() >= least && tally.uses() <= 0.05, "{name}: {} {}", tally.keeps(), tally.uses());
     }
 }
 
-/// A variant that saves memory but costs something is seen to cost it, and is hardly ever recommended.
+/// A variant that saves memory at a cost is found to be costly if it runs to the end, and is hardly ever recommended.
+/// One whose cost lies at the margin can be dropped before: it will hardly pass, whatever its cost is shown to be.
 #[test]
 fn planted_costs_are_found() {
     let cases = [
@@ -40,7 +43,16 @@ fn planted_costs_are_found() {
         let setup = Setup { last: 20, ..real(effects, 0.03) };
         let tally = Tally::of(&setup, repeated(80), 8, seed);
         tally.print(name);
-        println!("{:44} shown to cost: {:.3}", "", tally.finds_cost());
-        assert!(tally.finds_cost() >= 0.9 && tally.uses() <= 0.05, "{name}: {}", tally.finds_cost());
+        let to_the_end = Tally::of(&Setup { drops: false, ..setup }, repeated(80), 8, seed);
+        println!(
+            "{:44} shown to cost: {:.3}, if never dropped {:.3}",
+            "",
+            tally.finds_cost(),
+            to_the_end.finds_cost()
+        );
+        assert!(to_the_end.finds_cost() >= 0.9, "{name}: {}", to_the_end.finds_cost());
+        for tally in [tally, to_the_end] {
+            assert!(tally.uses() <= 0.05, "{name}: {}", tally.uses());
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! A fixed number of blocks: false differences, coverage, and the minimum detectable effect.
 
 use crate::noise::{Shape, normal};
-use crate::repeated;
+use crate::{doubt, repeated};
+use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt as _, SeedableRng as _};
 use unbloat_stats::contrast::{Block, bounds, contrast, margin_alpha, p_value};
 use unbloat_stats::holm;
 use unbloat_stats::power::{ALPHA, Design, POWER};
@@ -11,17 +11,17 @@ use unbloat_stats::power::{ALPHA, Design, POWER};
 /// Standard deviation of a run's logarithm.
 const NOISE: f64 = 0.05;
 
-/// An experiment as a plan makes it.
+/// An experiment according to a plan.
 #[derive(Debug, Clone, Copy)]
 struct Setup {
     blocks: usize,
     variants: usize,
-    /// Metrics that the rule looks at.
+    /// Number of metrics in the rule.
     metrics: usize,
-    /// How much noisier the variants are than the control.
+    /// Noise of the variants relative to the control.
     noisier: f64,
     shape: Shape,
-    /// Blocks of which one control run was left out.
+    /// Number of blocks with only one control run.
     one_control: usize,
 }
 
@@ -30,7 +30,7 @@ const USUAL: Setup =
     Setup { blocks: 6, variants: 4, metrics: 3, noisier: 1.0, shape: Shape::Normal, one_control: 0 };
 
 struct Experiment {
-    /// Metric by metric, in it variant by variant.
+    /// Metric by metric, and within each variant by variant.
     comparisons: Vec<Vec<Block>>,
     /// The control against itself in the first metric.
     aa: Vec<Block>,
@@ -45,8 +45,8 @@ impl Setup {
         NOISE * self.shape.draw(random)
     }
 
-    /// What each block has in common varies far more than the runs within it. Comparisons without a given effect have
-    /// none.
+    /// Simulates an experiment. The conditions of a block vary far more than the runs within it. Comparisons
+    /// without a given effect have none.
     fn experiment(self, effects: &[f64], random: &mut Xoshiro256PlusPlus) -> Experiment {
         let mut comparisons = vec![Vec::new(); self.variants * self.metrics];
         let mut aa = Vec::new();
@@ -71,8 +71,8 @@ impl Setup {
 }
 
 impl Experiment {
-    /// The decision that `unbloat compare` takes: which of the comparisons are shown to differ. Intervals are made only
-    /// where p is small enough, for the sake of time.
+    /// Returns the comparisons shown to differ, by the decision rule of `unbloat compare`. To save time,
+    /// intervals are computed only where p is small enough.
     fn shown(&self) -> Vec<bool> {
         let p: Vec<f64> = self.comparisons.iter().map(|blocks| p_value(blocks, 1)).collect();
         let adjusted = holm::adjust(&p);
@@ -83,26 +83,28 @@ impl Experiment {
     }
 }
 
-/// The share of `count` simulated experiments of which something holds.
+/// Returns the share of `count` simulated experiments with a property.
 fn share(count: usize, seed: u64, mut holds: impl FnMut(&mut Xoshiro256PlusPlus) -> bool) -> f64 {
     let (mut random, count) = (Xoshiro256PlusPlus::seed_from_u64(seed), repeated(count));
     (0..count).filter(|_| holds(&mut random)).count() as f64 / count as f64
 }
 
-/// The share of intervals that cover the effect.
+/// Intervals of a simulated coverage.
+const INTERVALS: usize = 4_000;
+
+/// Returns the share of intervals that cover the effect.
 fn coverage(setup: Setup, effects: &[f64], seed: u64) -> f64 {
-    const INTERVALS: usize = 4_000;
     let setup = Setup { variants: 1, metrics: 1, ..setup };
     let mut turn = effects.iter().cycle();
     share(INTERVALS, seed, |random| {
         let effect = *turn.next().unwrap();
         let blocks = &setup.experiment(&[effect], random).comparisons[0];
-        let (low, high) = contrast(blocks, ALPHA, random.random()).unwrap().interval.unwrap();
+        let (low, high) = bounds(blocks, ALPHA).unwrap();
         low <= effect && effect <= high
     })
 }
 
-/// The share of plans without any effect that show one.
+/// Returns the share of plans without any effect that show one.
 fn false_positives(setup: Setup, seed: u64) -> f64 {
     share(4_000, seed, |random| setup.experiment(&[], random).shown().contains(&true))
 }
@@ -111,7 +113,7 @@ fn false_positives(setup: Setup, seed: u64) -> f64 {
 fn without_any_effect_intervals_cover_one_and_at_most_one_plan_in_twenty_calls_something_different() {
     let covered = coverage(USUAL, &[1.0], 1);
     assert!((0.94..=0.96).contains(&covered), "coverage {covered}");
-    // A few comparisons take more of the 5 % than many, whose p values are coarse.
+    // A few comparisons use more of the 5 % than many, whose p values are coarse.
     for setup in [USUAL, Setup { variants: 5, ..USUAL }, Setup { variants: 2, metrics: 1, ..USUAL }] {
         let false_plans = false_positives(setup, 2);
         assert!(false_plans <= ALPHA, "{setup:?}: false positives in {false_plans} of the plans");
@@ -126,8 +128,8 @@ fn with_known_effects_intervals_cover_them() {
     }
 }
 
-/// What the noise is like must not matter much: far outliers, controls that are missing, variants that are noisier than
-/// the control though no different.
+/// The shape of the noise must not matter much: far outliers, missing controls, variants that are noisier
+/// than the control but otherwise equal.
 #[test]
 fn outliers_missing_controls_and_noisier_variants_make_no_false_plans() {
     let setups = [
@@ -143,9 +145,34 @@ fn outliers_missing_controls_and_noisier_variants_make_no_false_plans() {
     }
     for (setup, seed) in [setups[0], setups[1], setups[4]].into_iter().zip(11..) {
         let covered = coverage(setup, &[1.0, 0.6], seed);
-        // Outliers make intervals too wide rather than too narrow.
+        // Outliers make a spread look larger than it is in most experiments: intervals get wider, not narrower.
         assert!((0.94..=0.97).contains(&covered), "{setup:?}: coverage {covered}");
     }
+}
+
+/// The difference of a run and the mean of two is nearly symmetric where the runs' noise is not.
+#[test]
+fn intervals_cover_under_skew_and_two_modes() {
+    for shape in [Shape::Skewed, Shape::Bimodal] {
+        for (blocks, seed) in [(6, 21), (10, 22), (20, 23)] {
+            let covered = coverage(Setup { shape, blocks, ..USUAL }, &[1.0, 0.6], seed);
+            let doubt = doubt(ALPHA, repeated(INTERVALS));
+            assert!(
+                (0.94 - doubt..=0.96 + doubt).contains(&covered),
+                "{shape:?}, {blocks} blocks: coverage {covered}"
+            );
+        }
+    }
+}
+
+/// The limit of what intervals promise: a variant that is several times as noisy as the control, with skewed noise. Then nothing
+/// cancels, and with few blocks the interval is that of a skewed mean.
+#[test]
+fn a_variant_with_far_more_skewed_noise_than_the_control_is_the_limit() {
+    let setup = Setup { shape: Shape::Skewed, noisier: 4.0, ..USUAL };
+    let covered = coverage(setup, &[1.0], 24);
+    println!("skewed, variant noisier four times, 6 blocks: coverage {:.1} %", 100.0 * covered);
+    assert!((0.86..0.94).contains(&covered), "coverage {covered}: say so in docs/method/compare.md");
 }
 
 #[test]
@@ -160,11 +187,12 @@ fn the_minimum_detectable_effect_is_detected_as_often_as_stated() {
             experiment.comparisons[0].iter_mut().for_each(|block| block.variant *= ratio);
             experiment.shown()[0]
         });
-        assert!((POWER..0.9).contains(&power), "{setup:?}: found in {power}");
+        // The permutation test, and its coarse p values, take a little of what t alone would show; Holm gives a little back.
+        assert!((power - POWER).abs() < 0.03 + doubt(POWER, 1_000), "{setup:?}: found in {power}");
     }
 }
 
-/// Each variant costs exactly the margin in one metric: it is a mistake to let any of them pass.
+/// Each variant costs exactly the margin in one metric, so accepting any of them is a mistake.
 #[test]
 fn hardly_any_plan_lets_a_variant_pass_that_costs_more_than_the_margin() {
     for variants in [1, 4] {
@@ -173,7 +201,7 @@ fn hardly_any_plan_lets_a_variant_pass_that_costs_more_than_the_margin() {
         let passing = share(2_000, 4, |random| {
             let experiment = setup.experiment(&[margin; 4][..variants], random);
             let alpha = margin_alpha(ALPHA, variants);
-            experiment.comparisons.iter().any(|blocks| bounds(blocks, alpha, 1).unwrap().1 <= margin)
+            experiment.comparisons.iter().any(|blocks| bounds(blocks, alpha).unwrap().1 <= margin)
         });
         assert!(passing <= ALPHA, "{variants} variants: {passing}");
     }

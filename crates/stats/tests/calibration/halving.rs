@@ -1,7 +1,7 @@
 //! Successive halving: the winner's curse in the rounds, and none in the final comparison.
 
 use crate::noise::normal;
-use crate::repeated;
+use crate::{doubt, repeated};
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 use unbloat_stats::contrast::{Block, Summary, contrast};
@@ -11,7 +11,7 @@ use unbloat_stats::power::ALPHA;
 
 const LOG_SD: f64 = 0.04;
 
-/// Sixteen set-ups that differ by far less than a round can tell.
+/// Returns sixteen candidates that differ by far less than a round can distinguish.
 fn truths() -> Vec<f64> {
     (0..16).map(|index| 0.80 + 0.005 * f64::from(index)).collect()
 }
@@ -21,7 +21,7 @@ fn blocks(ratio: f64, count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<Bloc
     (0..count).map(|_| Block { controls: vec![run(1.0), run(1.0)], variant: run(ratio) }).collect()
 }
 
-/// The winner of the rounds: its index, and its estimate from the rounds.
+/// Returns the winner of the rounds: its index, and its estimate from the rounds.
 fn winner(truths: &[f64], random: &mut Xoshiro256PlusPlus) -> (usize, f64) {
     let mut made: Vec<Vec<Block>> = vec![Vec::new(); truths.len()];
     let mut left: Vec<usize> = (0..truths.len()).collect();
@@ -59,8 +59,11 @@ fn fresh_runs_remove_the_winners_curse() {
         "halving 16: rounds flatter by {flattered:.4}, fresh runs err by {fresh_error:.4}, cover {coverage:.3}; \
          {regret:.4} worse than the best"
     );
-    assert!(flattered < -0.003, "the rounds flatter the winner: {flattered}");
-    assert!(fresh_error.abs() < 0.0015, "fresh runs do not: {fresh_error}");
-    assert!((0.94..=0.96).contains(&coverage), "{coverage}");
-    assert!(regret < 0.015, "{regret}");
+    // Standard errors of the means over all searches. The winner of four rounds has run 2 + 4 + 8 + 16 blocks.
+    let error = |blocks: f64| LOG_SD / (blocks * searches as f64).sqrt();
+    assert!(flattered < -3.0 * error(30.0), "the rounds flatter the winner: {flattered}");
+    assert!(fresh_error.abs() < 3.0 * error(finals as f64), "fresh runs do not: {fresh_error}");
+    assert!((coverage - 0.95).abs() < 0.01 + doubt(0.05, searches), "{coverage}");
+    // Any of the sixteen, picked blindly, is on average 7.5 steps worse than the best.
+    assert!(regret < 0.5 * 7.5 * 0.005 / truths[0], "{regret}");
 }

@@ -12,10 +12,15 @@ mod sequential;
 mod simulation;
 mod tail;
 
-/// The environment variable that says how many times as many experiments to simulate as usual.
+/// The environment variable with the factor on the number of simulated experiments.
 const REPEAT: &str = "UNBLOAT_CALIBRATION";
 
-/// How many experiments to simulate instead of the `usual` number.
+/// Two standard errors of a share that so many simulated experiments have.
+fn doubt(share: f64, experiments: usize) -> f64 {
+    2.0 * (share * (1.0 - share) / experiments as f64).sqrt()
+}
+
+/// Number of experiments to simulate instead of the `usual` one.
 fn repeated(usual: usize) -> usize {
     let times = std::env::var(REPEAT).ok().and_then(|times| times.parse::<usize>().ok());
     usual * times.unwrap_or(1).max(1)

@@ -1,9 +1,9 @@
-//! Noise of runs, as servers make it.
+//! Noise of runs, as produced by servers.
 
 use rand::RngExt as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// A standard normal deviate.
+/// Draws a standard normal deviate.
 pub(crate) fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let (u, v): (f64, f64) = (random.random(), random.random());
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
@@ -22,7 +22,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// A deviate with mean 0 and, but for heavy tails, standard deviation 1.
+    /// Draws a deviate with mean 0 and, except for heavy tails, standard deviation 1.
     pub(crate) fn draw(self, random: &mut Xoshiro256PlusPlus) -> f64 {
         match self {
             Shape::Normal => normal(random),
@@ -31,7 +31,7 @@ impl Shape {
                 far * normal(random)
             }
             Shape::Bimodal => {
-                // Modes 2.1 apart hold most of the variance.
+                // Modes 2.1 apart account for most of the variance.
                 let mode = if random.random_bool(0.3) { 0.7 } else { -0.3 };
                 2.1 * mode + (1.0 - 2.1f64.powi(2) * 0.21).sqrt() * normal(random)
             }

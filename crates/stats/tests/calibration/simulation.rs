@@ -1,44 +1,46 @@
 //! A sequential experiment, simulated with the functions of `unbloat_stats::decision`.
 
+use crate::doubt;
 use crate::noise::{Shape, normal};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use unbloat_stats::contrast::{Block, Summary, contrast};
-use unbloat_stats::decision::{Answer, Demand, Requirement, Rule, Standing, answer};
-use unbloat_stats::forecast::{Course, FUTILE, forecast};
+use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
+use unbloat_stats::contrast::{Block, Summary, bounds};
+use unbloat_stats::decision::{Answer, Demand, Requirement, Rule};
 use unbloat_stats::looks::{FIRST_LOOK, Looks};
 use unbloat_stats::power::ALPHA;
+use unbloat_stats::race::Race;
 
-/// The gain in memory that is worth having.
+/// The worthwhile gain in memory.
 pub(crate) const WORTH: f64 = 1.0 / 1.05;
 /// The margins of CPU per unit of work and of p95.
 pub(crate) const LIMITS: [f64; 2] = [1.05, 1.10];
 
-/// What a variant truly does to memory, CPU and p95.
+/// The true effects of a variant on memory, CPU and p95.
 pub(crate) type Effects = [f64; 3];
 
 /// No effect.
 pub(crate) const NONE: Effects = [1.0; 3];
 
-/// An experiment as a plan makes it.
+/// An experiment according to a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) variants: Vec<Effects>,
-    /// Of the log ratio to a block's control, for memory, CPU and p95.
+    /// Standard deviation of the log ratio to a block's control, for memory, CPU and p95.
     pub(crate) log_sd: [f64; 3],
     pub(crate) shape: Shape,
-    /// How much noisier the variants are than the control.
+    /// Noise of the variants relative to the control.
     pub(crate) noisier: f64,
-    /// The share of runs that something disturbs. They are noticed and repeated once; what is disturbed again is lost.
+    /// Share of disturbed runs. They are detected and repeated once; runs disturbed again are lost.
     pub(crate) disturbed: f64,
     pub(crate) last: usize,
-    /// Whether variants that can hardly win are dropped.
+    /// Variants that can hardly win are dropped.
     pub(crate) drops: bool,
 }
 
 impl Setup {
-    /// Noise of memory and p95 as measured in an open loop at half of a server's capacity. That of CPU is an assumption: 0.07
-    /// was measured in short runs.
+    /// Creates a setup with the noise of memory and p95 as measured in an open loop at half of a server's
+    /// capacity. That of CPU is an assumption: 0.07 was measured in short runs.
     pub(crate) fn usual(variants: &[Effects]) -> Self {
         Setup {
             variants: variants.to_vec(),
@@ -51,20 +53,41 @@ impl Setup {
         }
     }
 
+    /// The chance that the first variant passes at the last look, by normal theory: each requirement's estimate lies so many
+    /// standard errors from its limit, and Student's *t* must reach the level of that look. Earlier looks only add to it.
+    pub(crate) fn power_of_the_last_look(&self) -> f64 {
+        let (rule, blocks) = (self.rule(), self.last);
+        let degrees = blocks as f64 - 1.0;
+        let passes = |metric: usize| {
+            let (limit, alpha) = match metric {
+                0 => (1.0, rule.difference_alpha(blocks) / (3 * self.variants.len()) as f64),
+                cost => (LIMITS[cost - 1], rule.met_alpha(blocks)),
+            };
+            let error = self.log_sd[metric] / (blocks as f64).sqrt();
+            let away = (limit / self.variants[0][metric]).ln() / error;
+            let student = StudentsT::new(0.0, 1.0, degrees).unwrap();
+            let reach = student.inverse_cdf(1.0 - alpha / 2.0);
+            // The normal approximation of the noncentral t (Johnson & Welch, Biometrika 31, 1940).
+            let z = (away * (1.0 - 0.25 / degrees) - reach) / (1.0 + reach * reach / (2.0 * degrees)).sqrt();
+            Normal::standard().cdf(z)
+        };
+        (0..3).map(passes).product()
+    }
+
     fn rule(&self) -> Rule {
         let looks = Looks::every_block(self.last, 3 * self.variants.len(), ALPHA);
         Rule { alpha: ALPHA, looks, variants: self.variants.len(), requirements: 3 }
     }
 
-    /// One run's value, unless it was lost.
+    /// Returns one run's value, unless it was lost.
     fn run(&self, effect: f64, spread: f64, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
         let is_lost = random.random_bool(self.disturbed) && random.random_bool(self.disturbed);
         let value = effect * (spread * self.shape.draw(random)).exp();
         (!is_lost).then_some(value)
     }
 
-    /// One block's runs of one metric: of each variant that takes part. What a block has in common varies far more than
-    /// the runs within it.
+    /// Returns one block's runs of one metric, for each participating variant. The conditions of a block vary
+    /// far more than the runs within it.
     fn block(&self, metric: usize, running: &[bool], random: &mut Xoshiro256PlusPlus) -> Vec<Option<Block>> {
         let spread = self.log_sd[metric] / 1.5f64.sqrt();
         let common = 200.0 * (0.3 * normal(random)).exp();
@@ -90,68 +113,27 @@ impl Setup {
         let demand = |requirement: &Requirement| Demand { requirement: *requirement, blocks: Vec::new() };
         let mut variants: Vec<Vec<Demand>> =
             self.variants.iter().map(|_| requirements.iter().map(demand).collect()).collect();
-        let mut running = vec![true; variants.len()];
+        let mut race = Race { drops: self.drops, ..Race::new(rule.clone(), WORTH, self.last) };
+        let barred = vec![false; variants.len()];
         let mut runs = 0;
         for blocks in 1..=self.last {
             for metric in 0..3 {
-                let made = self.block(metric, &running, random);
+                let made = self.block(metric, &race.running, random);
                 for (demands, block) in variants.iter_mut().zip(made) {
                     demands[metric].blocks.extend(block);
                 }
             }
-            runs += 2 + running.iter().filter(|is_running| **is_running).count();
+            runs += 2 + race.running.iter().filter(|is_running| **is_running).count();
             if blocks < FIRST_LOOK {
                 continue;
             }
-            let mut standings = rule.standings(&variants, 1);
-            self.drop(rule, &variants, &mut standings, &mut running, self.last - blocks, blocks);
-            let answer = answer(&standings, &ratios(&variants), WORTH);
+            let answer = race.look(&variants, &barred, blocks, 1).answer;
             if answer != Answer::GoOn || blocks == self.last {
                 return Outcome { answer, blocks, runs, variants };
             }
         }
         unreachable!("the last block ends every experiment");
     }
-
-    /// Takes out of the race what is ruled out, and what can hardly win.
-    fn drop(
-        &self,
-        rule: &Rule,
-        variants: &[Vec<Demand>],
-        standings: &mut [Standing],
-        running: &mut [bool],
-        left: usize,
-        seed: usize,
-    ) {
-        for (is_running, standing) in running.iter_mut().zip(standings.iter()) {
-            *is_running &= !matches!(standing, Standing::RuledOut(_));
-        }
-        let courses = self.drops.then(|| courses(variants, running)).flatten();
-        let forecast = courses.and_then(|courses| forecast(rule, &courses, left, WORTH, seed as u64));
-        for (index, chance) in forecast.iter().flat_map(|forecast| forecast.passing.iter().enumerate()) {
-            running[index] &= standings[index] == Standing::Passes || *chance >= FUTILE;
-        }
-        for (standing, is_running) in standings.iter_mut().zip(running.iter()) {
-            if let (Standing::Open(requirement), false) = (*standing, is_running) {
-                *standing = Standing::Futile(requirement);
-            }
-        }
-    }
-}
-
-fn ratios(variants: &[Vec<Demand>]) -> Vec<f64> {
-    let ratio = |demands: &Vec<Demand>| Summary::of(&demands[0].blocks).map(|summary| summary.log_mean.exp());
-    variants.iter().map(|demands| ratio(demands).unwrap_or(f64::INFINITY)).collect()
-}
-
-/// The variants as a forecast sees them.
-pub(crate) fn courses(variants: &[Vec<Demand>], running: &[bool]) -> Option<Vec<Course>> {
-    let course = |(demands, is_running): (&Vec<Demand>, &bool)| {
-        let summed = |demand: &Demand| Some((demand.requirement, Summary::of(&demand.blocks)?));
-        let requirements = demands.iter().map(summed).collect::<Option<_>>()?;
-        Some(Course { requirements, is_running: *is_running })
-    };
-    variants.iter().zip(running).map(course).collect()
 }
 
 /// The end of an experiment.
@@ -163,23 +145,23 @@ pub(crate) struct Outcome {
     pub(crate) variants: Vec<Vec<Demand>>,
 }
 
-/// What came of many experiments.
+/// The outcomes of many experiments.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     experiments: usize,
-    /// How often any variant was to be used.
+    /// Number of times any variant was to be used.
     used: usize,
     kept: usize,
     blocks: usize,
     runs: usize,
-    /// How often variant 0 is called different in CPU or p95, and looks worse.
+    /// Number of times variant 0 is called different in CPU or p95, and looks worse.
     costs_found: usize,
-    /// Intervals that cover their effect, and all.
+    /// Number of intervals that cover their effect, and of all intervals.
     covered: [usize; 2],
 }
 
 impl Tally {
-    /// Simulates `count` experiments; of every so many of them the intervals are made.
+    /// Simulates `count` experiments, computing intervals only for every `intervals_every`th.
     pub(crate) fn of(setup: &Setup, count: usize, intervals_every: usize, seed: u64) -> Self {
         let rule = setup.rule();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -200,17 +182,16 @@ impl Tally {
             tally.costs_found += usize::from(is_cost(1) || is_cost(2));
             tally.runs += outcome.runs;
             if number % intervals_every == 0 {
-                tally.intervals(setup, &rule, &outcome, random.random());
+                tally.intervals(setup, &rule, &outcome);
             }
         }
         tally
     }
 
-    fn intervals(&mut self, setup: &Setup, rule: &Rule, outcome: &Outcome, seed: u64) {
+    fn intervals(&mut self, setup: &Setup, rule: &Rule, outcome: &Outcome) {
         for (demands, effects) in outcome.variants.iter().zip(&setup.variants) {
             for (demand, effect) in demands.iter().zip(effects) {
-                let contrast = contrast(&demand.blocks, rule.interval_alpha(), seed).unwrap();
-                let Some((low, high)) = contrast.interval else { continue };
+                let Some((low, high)) = bounds(&demand.blocks, rule.alpha) else { continue };
                 self.covered[0] += usize::from(low <= *effect && *effect <= high);
                 self.covered[1] += 1;
             }
@@ -241,18 +222,19 @@ impl Tally {
         self.covered[0] as f64 / self.covered[1] as f64
     }
 
-    /// Whether the coverage lies within 94 to 96 %, but for twice the error of so many simulated intervals.
+    /// Returns whether the coverage lies within 94 to 96 %, allowing for twice the error of this number of
+    /// simulated intervals.
     pub(crate) fn covers(&self) -> bool {
-        let doubt = 2.0 * (0.05 * 0.95 / self.covered[1] as f64).sqrt();
+        let doubt = doubt(ALPHA, self.covered[1]);
         (0.94 - doubt..=0.96 + doubt).contains(&self.coverage())
     }
 
-    /// How often variant 0 is shown to be worse in CPU or p95.
+    /// Returns the share of experiments in which variant 0 is shown to be worse in CPU or p95.
     pub(crate) fn finds_cost(&self) -> f64 {
         self.share(self.costs_found)
     }
 
-    /// One line of the table in docs/method/compare.md.
+    /// Prints one line of the table in docs/method/compare.md.
     pub(crate) fn print(&self, name: &str) {
         println!(
             "{name:44} use {:5.1} %  keep {:5.1} %  blocks {:4.1}  runs {:5.1}  coverage {:5.1} %",

@@ -1,7 +1,7 @@
-//! Ends a query that yields or does more than an honest file of that size can need.
+//! Ends a query that yields or does more than an honest file of that size can require.
 //!
-//! A file of 100 KB can describe endless work: pages of a tree that all lead to the same page, texts that share their
-//! overflow pages. What a recording yields is never larger than the file it lies in.
+//! A file of 100 KB can describe endless work: pages of a tree that all lead to the same page, texts that
+//! share their overflow pages. The data in a recording is never larger than its file.
 
 use super::open::beside;
 use crate::Error;
@@ -11,21 +11,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Steps of SQLite's virtual machine between two looks at what is left.
+/// Steps of SQLite's virtual machine between two checks of the limits.
 const STEPS: i32 = 10_000;
 
-/// Steps that any file may take, and those that each of its bytes adds. A sample of some 60 bytes takes about 100 steps to
-/// read and sort.
+/// Steps allowed for any file; each of its bytes adds more. A sample of some 60 bytes takes about 100 steps
+/// to read and sort.
 const LEAST_STEPS: i64 = 50_000_000;
 const STEPS_A_BYTE: i64 = 20;
 
-/// Bytes that the smallest row takes in the file: its header, its cell pointer and its row id.
+/// Size of the smallest row in the file: its header, its cell pointer and its row ID.
 const LEAST_ROW_BYTES: u64 = 4;
 
-/// The largest text or blob, and the longest statement.
+/// Maximum size of a text or blob, and maximum length of a statement.
 const LARGEST_VALUE: i32 = 64 << 20;
 
-/// The work that one file may still take.
+/// The work still allowed for one file.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
     file_bytes: u64,
@@ -33,7 +33,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// By the size of the file and of the log beside it.
+    /// Derives the limits from the size of the file and of its log.
     pub(super) fn of(path: &Path) -> Self {
         let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
         let file_bytes = bytes(path).saturating_add(bytes(&beside(path, "-wal")));
@@ -50,7 +50,7 @@ impl Limits {
         db.progress_handler(STEPS, Some(spend))
     }
 
-    /// A query begins.
+    /// Starts metering a query.
     pub(super) fn meter(&self) -> Meter {
         // A recorder may be writing meanwhile.
         Meter { rows: self.file_bytes / LEAST_ROW_BYTES + 100_000, bytes: self.file_bytes * 2 + (16 << 20) }
@@ -65,7 +65,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Counts a row; `None` when there are more, or larger ones, than the file can hold.
+    /// Counts a row; `None` if there are more, or larger ones, than the file can hold.
     pub(super) fn count(&mut self, row: &Row<'_>) -> Option<()> {
         self.rows = self.rows.checked_sub(1)?;
         let columns = 0..row.as_ref().column_count();

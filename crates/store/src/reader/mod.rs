@@ -2,8 +2,8 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `open` | opening the file read-only, with nothing in it believed |
-//! | `limits` | ending what does more work than an honest file can need |
+//! | `open` | opens the file read-only, without trusting its contents |
+//! | `limits` | ends queries that do more work than an honest file can require |
 
 mod limits;
 mod open;
@@ -22,7 +22,7 @@ use unbloat_recording::{
     Variant, VariantId,
 };
 
-/// An open recording that can be read.
+/// An open recording for reading.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -35,66 +35,74 @@ impl Reader {
     /// Opens a recording.
     ///
     /// # Errors
-    /// There is no such file, it is not a recording, or one of a newer version.
+    /// There is no such file, it is not a recording, or it has a newer version.
     pub fn open(path: &Path) -> Result<Self> {
         let (db, limits) = open::open(path)?;
         let header = header(path, &db)?;
         Ok(Reader { path: path.to_owned(), db, limits, header })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The header of the file.
+    /// Returns the header of the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The process that is writing it now, if any.
+    /// Returns the process that is currently writing it, if any.
     #[must_use]
     pub fn live_owner(&self) -> Option<&Owner> {
         let owner = self.header.owner.as_ref()?;
         (self.header.ended_ns.is_none() && is_alive(owner)).then_some(owner)
     }
 
-    /// The whole recording.
+    /// Reads the whole recording.
     ///
     /// # Errors
-    /// The file cannot be read; so for every method below.
+    /// The file cannot be read; this applies to all methods below.
     pub fn load(&self) -> Result<Recording> {
+        let counters = self.counters()?;
         Ok(Recording {
             name: self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             header: self.header.clone(),
-            provenance: self.provenance(None)?,
+            provenance: self
+                .provenance(None)?
+                .into_iter()
+                .map(|(name, value)| (name, value.into()))
+                .collect(),
             processes: self.processes()?,
             folded: self.folded()?,
             samples: self.samples()?,
-            censuses: Censuses::of(self.census()?),
-            counters: counters_over_time(self.counters()?),
+            censuses: Censuses::of(self.census()?, &counters),
+            counters: counters_over_time(counters),
             marks: self.marks()?,
             latencies: self.step_latencies()?,
             cost: self.cost()?,
         })
     }
 
-    /// The latencies of load steps that belong to no run of an experiment: those of runs are the experiment's.
+    /// Reads the latencies of load steps outside runs of an experiment; those of runs belong to the
+    /// experiment.
     pub fn step_latencies(&self) -> Result<Vec<StepLatency>> {
         let steps = self.steps()?.into_iter().filter(|step| step.run.is_none());
         let steps: BTreeMap<StepId, Step> = steps.map(|step| (step.id, step)).collect();
         let with_step = |row: Latency| {
             let step = steps.get(&row.step)?;
             let ended_s = step.ended_ns.map(seconds);
-            Some(StepLatency { step: step.name.clone(), ended_s, kind: row.kind, histogram: row.histogram })
+            let (step, kind) = (step.name.as_str().into(), row.kind.into());
+            Some(StepLatency { step, ended_s, kind, histogram: row.histogram })
         };
         Ok(self.latencies()?.into_iter().filter_map(with_step).collect())
     }
 
-    /// Facts about where the figures come from: of one run, or with `None` of the whole file. Names that
-    /// earlier versions wrote stay: see [`provenance::current`](unbloat_recording::provenance::current).
+    /// Reads facts about the origin of the figures, for one run or, with `None`, for the whole file. Names
+    /// from earlier versions are unchanged: see
+    /// [`provenance::current`](unbloat_recording::provenance::current).
     pub fn provenance(&self, run: Option<RunId>) -> Result<Vec<(String, String)>> {
         self.rows(
             "SELECT name, value FROM provenance WHERE run IS ? ORDER BY rowid",
@@ -103,7 +111,7 @@ impl Reader {
         )
     }
 
-    /// All processes, in the order they were seen.
+    /// Reads all processes, in the order of sighting.
     pub fn processes(&self) -> Result<Vec<Process>> {
         let sql = "SELECT id, run, pid, start_ticks, parent, command, first_seen_ns, last_seen_ns, ended_ns, \
                    exit_status, user_s, system_s, cpu_source, peak_rss_bytes, runtime, note FROM process ORDER BY id";
@@ -129,7 +137,7 @@ impl Reader {
         })
     }
 
-    /// Processes that were many and short-lived, and are only counted: by the minute in which they ended.
+    /// Reads the short-lived processes that are only counted, by the minute in which they ended.
     pub fn folded(&self) -> Result<Vec<Folded>> {
         if !fold::has_table(&self.db).map_err(|e| Error::sqlite(&self.path, "read", e))? {
             return Ok(Vec::new());
@@ -141,7 +149,7 @@ impl Reader {
         })
     }
 
-    /// All samples in the order of time.
+    /// Reads all samples in chronological order.
     pub fn samples(&self) -> Result<Vec<Sample>> {
         let sql = "SELECT time_ns, process, rss_bytes, pss_bytes, uss_bytes, swap_bytes, minor_faults, \
                    major_faults, user_s, system_s, threads FROM sample ORDER BY time_ns";
@@ -162,10 +170,10 @@ impl Reader {
         })
     }
 
-    /// The memory of the tree at each look, in the order of time.
+    /// Reads the memory of the tree at each look, in chronological order.
     ///
-    /// PSS is `None` at a look where none was taken. A process whose PSS may not be read is missing in the sum (its
-    /// `note` says so), but one that vanished during the look is not a reason to throw the look away.
+    /// PSS is `None` at looks without PSS. A process whose PSS may not be read is missing from the sum (its
+    /// `note` says so), but one that vanished during the look does not invalidate the look.
     pub fn tree_memory(&self) -> Result<Vec<TreeMemory>> {
         let sql = "SELECT time_ns, count(rss_bytes), sum(rss_bytes), sum(pss_bytes) FROM sample WHERE rss_bytes IS NOT NULL GROUP BY time_ns ORDER BY time_ns";
         self.rows(sql, [], |row| {
@@ -178,7 +186,7 @@ impl Reader {
         })
     }
 
-    /// All censuses in the order of time.
+    /// Reads all censuses in chronological order.
     pub fn census(&self) -> Result<Vec<CategoryBytes>> {
         self.rows("SELECT time_ns, process, category, bytes, proportional_bytes FROM census ORDER BY time_ns, rowid", [], |row| {
             Ok(CategoryBytes {
@@ -191,7 +199,7 @@ impl Reader {
         })
     }
 
-    /// All counters in the order of time.
+    /// Reads all counters in chronological order.
     pub fn counters(&self) -> Result<Vec<Counter>> {
         self.rows("SELECT time_ns, process, name, value FROM counter ORDER BY time_ns, rowid", [], |row| {
             Ok(Counter {
@@ -203,14 +211,15 @@ impl Reader {
         })
     }
 
-    /// All marks in the order of time.
+    /// Reads all marks in chronological order.
     pub fn marks(&self) -> Result<Vec<Mark>> {
         self.rows("SELECT time_ns, name, run FROM mark ORDER BY time_ns, rowid", [], |row| {
-            Ok(Mark { time_ns: row.get(0)?, name: row.get(1)?, run: id(row, 2, RunId)? })
+            let name = row.get::<_, String>(1)?.into();
+            Ok(Mark { time_ns: row.get(0)?, name, run: id(row, 2, RunId)? })
         })
     }
 
-    /// Memory of the cgroup over time.
+    /// Reads the memory of the cgroup over time.
     pub fn cgroup(&self) -> Result<Vec<CgroupMemory>> {
         let sql = "SELECT time_ns, path, current_bytes, peak_bytes FROM cgroup ORDER BY time_ns";
         self.rows(sql, [], |row| {
@@ -223,7 +232,7 @@ impl Reader {
         })
     }
 
-    /// The cost of the recording up to its last moment; `None` before the first batch.
+    /// Reads the cost of the recording up to its last moment; `None` before the first batch.
     pub fn cost(&self) -> Result<Option<Cost>> {
         let sql = "SELECT time_ns, cpu_s, rss_bytes, ticks, late_ticks, missed_ticks, pss_sweeps, pss_held_s, \
                    censuses, census_s, short_lived, short_lived_cpu_s FROM cost ORDER BY rowid DESC LIMIT 1";
@@ -247,14 +256,14 @@ impl Reader {
         Ok(rows.into_iter().next())
     }
 
-    /// The variants of an experiment.
+    /// Reads the variants of an experiment.
     pub fn variants(&self) -> Result<Vec<Variant>> {
         self.rows("SELECT id, name, settings FROM variant ORDER BY id", [], |row| {
             Ok(Variant { id: VariantId(row.get(0)?), name: row.get(1)?, settings: row.get(2)? })
         })
     }
 
-    /// The runs of an experiment, in the order they were made.
+    /// Reads the runs of an experiment, in chronological order.
     pub fn runs(&self) -> Result<Vec<Run>> {
         let sql = "SELECT run.id, variant, block.number, position, started_ns, ended_ns, outcome \
                    FROM run LEFT JOIN block ON block.id = run.block ORDER BY run.id";
@@ -271,7 +280,7 @@ impl Reader {
         })
     }
 
-    /// The steps of loads.
+    /// Reads the steps of loads.
     pub fn steps(&self) -> Result<Vec<Step>> {
         let sql = "SELECT id, run, name, started_ns, ended_ns, parameters FROM step ORDER BY id";
         self.rows(sql, [], |row| {
@@ -286,7 +295,7 @@ impl Reader {
         })
     }
 
-    /// The latency histograms.
+    /// Reads the latency histograms.
     pub fn latencies(&self) -> Result<Vec<Latency>> {
         self.rows("SELECT step, kind, count, histogram FROM latency ORDER BY rowid", [], |row| {
             Ok(Latency {
@@ -298,7 +307,7 @@ impl Reader {
         })
     }
 
-    /// All other figures.
+    /// Reads all other figures.
     pub fn metrics(&self) -> Result<Vec<Metric>> {
         self.rows("SELECT run, step, name, value, unit FROM metric ORDER BY rowid", [], |row| {
             Ok(Metric {
@@ -329,8 +338,8 @@ impl Reader {
     }
 }
 
-/// Tells whether the file's making was cut short: it is empty, or a database without a version and without anything in it, which
-/// removing does not lose. Its maker may also still be at it: that takes milliseconds.
+/// Returns whether creation of the file was cut short: it is empty, or a database without a version and
+/// contents, so removing it loses nothing. It may also still be in creation, which takes milliseconds.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
     let is_empty = |db: &Connection| -> rusqlite::Result<bool> {
@@ -371,13 +380,13 @@ pub(crate) fn header(path: &Path, db: &Connection) -> Result<Header> {
     })
     .map_err(|e| match e {
         rusqlite::Error::QueryReturnedNoRows => {
-            Error::NotARecording { path: path.to_owned(), reason: "its making was cut short".into() }
+            Error::NotARecording { path: path.to_owned(), reason: "its creation was cut short".into() }
         }
         e => Error::sqlite(path, "read", e),
     })
 }
 
-/// A column that is never negative; what is, is of another program's making and not known.
+/// Reads a column that is never negative; a negative value comes from another program and counts as unknown.
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
     Ok(row.get::<_, Option<i64>>(column)?.and_then(|value| u64::try_from(value).ok()))
 }

@@ -1,8 +1,9 @@
-//! Opens a recording to read it, whoever wrote it: read-only, and with nothing in it believed.
+//! Opens a recording for reading, whoever wrote it: read-only, and without trusting its contents.
 //!
 //! A file may come from anywhere. SQLite's own advice for such files ("Defense Against The Dark Arts",
-//! sqlite.org/security.html) is followed: the schema is not trusted, triggers and views are off, the tables that are read
-//! must be real tables, and [`Limits`] end a query that does more work than an honest file of that size can need.
+//! sqlite.org/security.html) is followed: the schema is not trusted, triggers and views are off, the tables
+//! being read must be real tables, and [`Limits`] end a query that does more work than an honest file of that
+//! size can require.
 
 use super::limits::Limits;
 use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION};
@@ -11,10 +12,10 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest wait of a reader for a writer's lock.
+/// Maximum wait of a reader for a writer's lock.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// The tables that every recording has. `folded` came later: see [`crate::fold`].
+/// The tables that every recording has. `folded` was added later: see [`crate::fold`].
 const TABLES: [&str; 17] = [
     "recording",
     "provenance",
@@ -35,10 +36,10 @@ const TABLES: [&str; 17] = [
     "metric",
 ];
 
-/// Opens a recording to read it.
+/// Opens a recording for reading.
 ///
 /// # Errors
-/// There is no such file, it is not a recording, or one of a newer version.
+/// There is no such file, it is not a recording, or it has a newer version.
 pub(super) fn open(path: &Path) -> Result<(Connection, Limits)> {
     check_kind(path)?;
     let limits = Limits::of(path);
@@ -58,7 +59,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Limits)> {
     Err(Error::sqlite(path, "read", last.unwrap_or(rusqlite::Error::InvalidQuery)))
 }
 
-/// Refuses what is no regular file: opening a FIFO would wait, and a device may never end.
+/// Refuses anything except a regular file: opening a FIFO would block, and a device may never end.
 pub(crate) fn check_kind(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(file) if file.is_file() => Ok(()),
@@ -73,16 +74,17 @@ pub(crate) fn check_kind(path: &Path) -> Result<()> {
 /// A way to open the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// Nobody writes it, and all of it lies in the database: no lock is taken and no file is made beside it.
+    /// No process writes to it, and everything is in the database itself: no lock is taken and no companion
+    /// file is created.
     Immutable,
-    /// With the write-ahead log beside it, of a recorder that runs or was killed.
+    /// With its write-ahead log, from a recorder that is running or was killed.
     WithLog,
-    /// The same where the log's index cannot be written (a read-only or a full disk): an exclusive reader keeps that
-    /// index in memory (sqlite.org/wal.html, "Use of WAL Without Shared-Memory").
+    /// The same if the log's index cannot be written (a read-only or full disk): an exclusive reader keeps
+    /// that index in memory (sqlite.org/wal.html, "Use of WAL Without Shared-Memory").
     WithLogExclusively,
 }
 
-/// In the order in which they are tried.
+/// Returns the ways in the order to try them.
 fn attempts(path: &Path) -> Vec<Attempt> {
     let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
     let rollback = beside(path, "-journal").exists();
@@ -93,7 +95,7 @@ fn attempts(path: &Path) -> Vec<Attempt> {
     }
 }
 
-/// SQLite's file beside a database.
+/// Returns the path of SQLite's companion file to a database.
 pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -119,7 +121,7 @@ fn connect(path: &Path, attempt: Attempt, limits: &Limits) -> rusqlite::Result<C
     Ok(db)
 }
 
-/// The path as a URI: everything but unreserved characters and slashes is escaped.
+/// Converts the path to a URI: everything except unreserved characters and slashes is escaped.
 fn uri(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -134,7 +136,7 @@ fn uri(path: &Path) -> String {
     uri
 }
 
-/// Takes away what a file's schema could do.
+/// Disables everything that a file's schema could do.
 pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -143,7 +145,7 @@ pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
 }
 
-/// Refuses a database that is no recording which this build can read.
+/// Refuses a database that is not a recording readable by this build.
 pub(crate) fn check(path: &Path, db: &Connection) -> Result<()> {
     let pragma = |name| {
         db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
@@ -153,7 +155,7 @@ pub(crate) fn check(path: &Path, db: &Connection) -> Result<()> {
         return Err(not_ours(path, "it is an SQLite database of another program"));
     }
     match pragma("user_version")? {
-        0 => Err(not_ours(path, "its making was cut short")),
+        0 => Err(not_ours(path, "its creation was cut short")),
         found if found > SCHEMA_VERSION => {
             Err(Error::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION })
         }
@@ -165,7 +167,7 @@ fn not_ours(path: &Path, reason: &str) -> Error {
     Error::NotARecording { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-/// Every table that is read is one: no view, no virtual table, no column that is computed.
+/// Checks that every table being read is a real table: no view, no virtual table, no computed column.
 fn check_tables(path: &Path, db: &Connection) -> Result<()> {
     let is_plain = |table: &str| -> rusqlite::Result<bool> {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND upper(sql) LIKE 'CREATE TABLE%'";

@@ -1,4 +1,4 @@
-//! Long recordings, thinned.
+//! Thinning of long recordings.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 use super::ROWS_A_STEP;
 use crate::{Reader, Writer, begin};
@@ -7,7 +7,7 @@ use unbloat_recording::{CategoryBytes, CgroupMemory, Cost, Counter, Kind, NewPro
 const LOOK_NS: i64 = 100_000_000;
 const PROCESSES: i64 = 20;
 
-/// One look at twenty busy workers that saw up and down. Every hundredth has PSS, and two stand out.
+/// Creates one look at twenty busy workers with saw-tooth memory. Every hundredth has PSS, and two stand out.
 fn look(number: i64, high: i64, low: i64) -> impl Iterator<Item = Sample> {
     let rss = match number {
         n if n == high => 900_000_000,
@@ -31,8 +31,8 @@ fn look(number: i64, high: i64, low: i64) -> impl Iterator<Item = Sample> {
     })
 }
 
-/// Records so many looks with a limit through the writer as the sampler uses it: a transaction for each quarter of
-/// a second, and what comes with it every second.
+/// Records a number of looks with a limit, using the writer like the sampler does: one transaction per
+/// quarter of a second, and additional rows every second.
 fn record_and_check(looks: i64, limit: u64, rows_a_step: i64) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("long.unbloat");
@@ -72,7 +72,7 @@ fn record_and_check(looks: i64, limit: u64, rows_a_step: i64) {
     assert!(pss.collect::<Vec<_>>().contains(&(high + 1)), "the most PSS is kept");
     let numbers: Vec<_> = tree.iter().map(|look| look.time_ns / LOOK_NS).collect();
     let complete = numbers.windows(2).rev().take_while(|pair| pair[1] - pair[0] == 1).count() as i64;
-    // The past is kept at one resolution from its beginning on.
+    // The past is kept at one resolution from its start.
     let widest = numbers.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     println!(
         "{largest} bytes at most, {} looks, the newest {complete} complete, gaps up to {widest}",
@@ -86,7 +86,7 @@ fn a_long_recording_stays_small_and_keeps_its_extremes_and_its_beginning() {
     record_and_check(6_000, 800_000, 1_010);
 }
 
-/// The whole day of twenty processes at 100 ms: 17 million rows, about a minute in a release build.
+/// A whole day of twenty processes at 100 ms: 17 million rows, about a minute in a release build.
 #[test]
 #[ignore = "takes minutes in a debug build; `cargo test --release -p unbloat-store -- --ignored` runs it"]
 fn a_day_of_twenty_processes_stays_below_the_default_limit() {

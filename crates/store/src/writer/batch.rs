@@ -1,13 +1,14 @@
-//! One transaction, and the few tables that everybody writes to: the file's own row, provenance and marks.
+//! One transaction, and the few tables that every command writes to: the file's own row, provenance and
+//! marks.
 //!
-//! The rows of a recorder are written in `observed`, those of experiments and load drivers in `experiment`.
+//! `observed` writes the rows of a recorder, `experiment` those of experiments and load drivers.
 
 use crate::{Error, Result};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
 use std::path::Path;
 use unbloat_recording::{Owner, RunId};
 
-/// SQLite's integers are signed; what does not fit is not something this tool measures.
+/// Converts to SQLite's signed integers; values that do not fit are never measured by this tool.
 pub(super) fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -34,7 +35,7 @@ impl<'a> Batch<'a> {
         Ok(result)
     }
 
-    /// The new row's number.
+    /// Inserts a row and returns its number.
     pub(super) fn insert(&self, sql: &str, values: &[&dyn ToSql]) -> Result<i64> {
         let run = || self.transaction.prepare_cached(sql)?.insert(values);
         run().map_err(|e| Error::sqlite(self.path, "write to", e))
@@ -45,7 +46,7 @@ impl<'a> Batch<'a> {
         run().map(drop).map_err(|e| Error::sqlite(self.path, "write to", e))
     }
 
-    /// The latest moment that the file knows of.
+    /// Returns the latest time in the file.
     pub(super) fn last_ns(&self) -> Result<i64> {
         let sql = "SELECT max(coalesce((SELECT max(time_ns) FROM sample), 0), \
                    coalesce((SELECT max(coalesce(ended_ns, started_ns)) FROM run), 0), \
@@ -53,7 +54,7 @@ impl<'a> Batch<'a> {
         self.find(sql, &[])
     }
 
-    /// Somebody else writes the file from now on.
+    /// Records a new owner of the file.
     pub(super) fn owner(&self, started_monotonic_ns: i64, owner: Option<&Owner>) -> Result<()> {
         self.update(
             "UPDATE recording SET started_monotonic_ns = ?, writer_pid = ?, writer_start_ticks = ?, boot_id = ?, \
@@ -67,11 +68,11 @@ impl<'a> Batch<'a> {
         )
     }
 
-    /// States a fact about where the figures come from; of the whole file when `run` is `None`. Names are those of
-    /// [`Key`](unbloat_recording::Key).
+    /// Records a fact about the origin of the figures, for the whole file if `run` is `None`. Names are those
+    /// of [`Key`](unbloat_recording::Key).
     ///
     /// # Errors
-    /// The file cannot be written: so for every method of a batch.
+    /// The file cannot be written; this applies to all methods of a batch.
     pub fn provenance(&self, run: Option<RunId>, name: &str, value: &str) -> Result<()> {
         self.insert(
             "INSERT INTO provenance (run, name, value) VALUES (?, ?, ?)",
@@ -89,7 +90,7 @@ impl<'a> Batch<'a> {
         .map(drop)
     }
 
-    /// The one number that a query is for.
+    /// Returns the single number that a query selects.
     pub(super) fn find(&self, sql: &str, values: &[&dyn ToSql]) -> Result<i64> {
         let find = || self.transaction.prepare_cached(sql)?.query_row(values, |row| row.get(0));
         find().map_err(|e| Error::sqlite(self.path, "read", e))

@@ -1,8 +1,8 @@
-//! Makes the database of a recording, and opens it to write.
+//! Creates the database of a recording, and opens it for writing.
 //!
-//! Durability: the database is in WAL mode and each batch is one transaction, so a writer that is killed loses what it
-//! had not yet put into a batch and nothing else. `synchronous = NORMAL` does not wait for the disk on each batch:
-//! after a power failure the last batches may be missing, the file is whole.
+//! Durability: the database is in WAL mode and each batch is one transaction, so a killed writer loses only
+//! what it had not yet put into a batch. `synchronous = NORMAL` does not wait for the disk on each batch:
+//! after a power failure the last batches may be missing, but the file is intact.
 
 use super::batch::integer;
 use crate::reader::harden;
@@ -13,23 +13,24 @@ use std::path::Path;
 use std::time::Duration;
 use unbloat_recording::Header;
 
-/// Pages of WAL after which it is copied into the database: small, so that a reader of a killed recording has
-/// little to replay, and that a full disk leaves little behind outside of the database.
+/// Pages of WAL after which it is copied into the database: few, so that a reader of a killed recording has
+/// little to replay, and a full disk leaves little outside the database.
 const CHECKPOINT_PAGES: u32 = 256;
 
-/// Longest wait for another writer's transaction.
+/// Maximum wait for another writer's transaction.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// Commands and paths are nobody else's to read, and a reader can hold locks. SQLite gives the files beside it the same
-/// mode.
+/// File mode: commands and paths are private, and a reader can hold locks. SQLite gives its companion files
+/// the same mode.
 const PRIVATE: u32 = 0o600;
 
-/// Makes a file that is not there yet, with the one row of `recording` in it.
+/// Creates a new file with the single row of `recording` in it.
 ///
 /// # Errors
-/// The file exists (and then: whether it is being written, or is no recording), or cannot be made.
+/// The file exists (the error then says whether it is being written, or is not a recording), or cannot be
+/// created.
 pub(super) fn make(path: &Path, header: &Header) -> Result<Connection> {
-    // Making it exclusively lets exactly one of two recorders that start together have it.
+    // Exclusive creation lets exactly one of two recorders that start together have it.
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(path) {
         Ok(_) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(existing(path)),
@@ -37,14 +38,14 @@ pub(super) fn make(path: &Path, header: &Header) -> Result<Connection> {
     }
     let mut db = open(path)?;
     lay_out(&mut db, header).map_err(|e| {
-        // Half a file is of no use to anyone.
+        // A partial file is useless.
         let _ = std::fs::remove_file(path);
         Error::sqlite(path, "make", e)
     })?;
     Ok(db)
 }
 
-/// The error for a file that is in the way.
+/// Returns the error for an existing file.
 fn existing(path: &Path) -> Error {
     let exists = Error::Exists { path: path.to_owned() };
     match Reader::open(path) {
@@ -56,7 +57,7 @@ fn existing(path: &Path) -> Error {
     }
 }
 
-/// Opens a file that is there.
+/// Opens an existing file.
 pub(super) fn open(path: &Path) -> Result<Connection> {
     let open = || -> rusqlite::Result<Connection> {
         let db = Connection::open_with_flags(
@@ -93,7 +94,7 @@ fn lay_out(db: &mut Connection, header: &Header) -> rusqlite::Result<()> {
             owner.and_then(|o| o.start_ticks).map(integer),
         ),
     )?;
-    // Last, so that a file without a version is one whose making was cut short.
+    // Last, so that a file without a version is one whose creation was cut short.
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     transaction.commit()
 }

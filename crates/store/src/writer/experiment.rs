@@ -5,7 +5,7 @@ use crate::Result;
 use unbloat_recording::{BlockId, Latency, Metric, RunId, StepId, VariantId};
 
 impl Batch<'_> {
-    /// Adds a variant, or finds the one of that name. `settings` is JSON.
+    /// Adds a variant, or finds the one with that name. `settings` is JSON.
     pub fn variant(&self, name: &str, settings: &str) -> Result<VariantId> {
         self.update(
             "INSERT INTO variant (name, settings) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
@@ -14,13 +14,13 @@ impl Batch<'_> {
         self.find("SELECT id FROM variant WHERE name = ?", &[&name]).map(VariantId)
     }
 
-    /// Adds a block, or finds the one of that number.
+    /// Adds a block, or finds the one with that number.
     pub fn block(&self, number: i64) -> Result<BlockId> {
         self.update("INSERT INTO block (number) VALUES (?) ON CONFLICT (number) DO NOTHING", &[&number])?;
         self.find("SELECT id FROM block WHERE number = ?", &[&number]).map(BlockId)
     }
 
-    /// Begins a run, the `position`th of its block.
+    /// Starts a run, the `position`th of its block.
     pub fn run(
         &self,
         variant: Option<VariantId>,
@@ -39,12 +39,12 @@ impl Batch<'_> {
         .map(RunId)
     }
 
-    /// Ends a run. `outcome` is `done` or what went wrong.
+    /// Ends a run. `outcome` is `done` or the problem.
     pub fn run_ended(&self, run: RunId, ended_ns: i64, outcome: &str) -> Result<()> {
         self.update("UPDATE run SET ended_ns = ?, outcome = ? WHERE id = ?", &[&ended_ns, &outcome, &run.0])
     }
 
-    /// Begins a step of a load. `parameters` is JSON.
+    /// Starts a step of a load. `parameters` is JSON.
     pub fn step(&self, run: Option<RunId>, name: &str, started_ns: i64, parameters: &str) -> Result<StepId> {
         self.insert(
             "INSERT INTO step (run, name, started_ns, parameters) VALUES (?, ?, ?, ?)",

@@ -1,11 +1,11 @@
-//! Makes a file, writes batches, ends it.
+//! Creates a file, writes batches, ends it.
 //!
 //! | module | concept |
 //! |---|---|
-//! | `database` | making and opening the file; durability |
-//! | `batch` | one transaction, and what everybody writes: provenance, marks |
-//! | `observed` | what a recorder sees |
-//! | `experiment` | what experiments and load drivers come to |
+//! | `database` | creates and opens the file; durability |
+//! | `batch` | one transaction, and the common rows: provenance, marks |
+//! | `observed` | a recorder's observations |
+//! | `experiment` | results of experiments and load drivers |
 
 mod batch;
 mod database;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use unbloat_recording::{Header, ProcessId};
 
-/// An open recording that can be written.
+/// An open recording for writing.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
@@ -33,19 +33,20 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes a new file; `header` says what and when: see [`begin`].
+    /// Creates a new file; for `header` see [`begin`].
     ///
     /// # Errors
-    /// The file exists (and then: whether it is being written, or is no recording), or cannot be made.
+    /// The file exists (the error then says whether it is being written, or is not a recording), or cannot be
+    /// created.
     pub fn create(path: &Path, header: &Header) -> Result<Self> {
         let db = database::make(path, header)?;
         Ok(Self::of(path, db, header.clone()))
     }
 
-    /// Opens a recording to add to it, whoever else is writing to it.
+    /// Opens a recording to add to it, even while others are writing to it.
     ///
     /// # Errors
-    /// It is no recording, or a newer one.
+    /// It is not a recording, or has a newer version.
     pub fn join(path: &Path) -> Result<Self> {
         reader::check_kind(path)?;
         let db = database::open(path)?;
@@ -58,11 +59,11 @@ impl Writer {
         Writer { path: path.to_owned(), db, header, thinner: thin::Thinner::default() }
     }
 
-    /// Opens a recording that was cut short to go on with it, and becomes its owner. Its clock goes on where it
-    /// stopped; the table `clock` says when that was.
+    /// Opens a recording that was cut short in order to continue it, and becomes its owner. Its clock resumes
+    /// where it stopped; the table `clock` records when that was.
     ///
     /// # Errors
-    /// It is no recording, or a newer one, or somebody is writing to it.
+    /// It is not a recording, has a newer version, or is being written.
     pub fn resume(path: &Path) -> Result<Self> {
         let mut writer = Self::join(path)?;
         let running = writer.header.ended_ns.is_none();
@@ -81,25 +82,25 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The header of the file.
+    /// Returns the header of the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Nanoseconds since the recording began.
+    /// Returns nanoseconds since the recording began.
     #[must_use]
     pub fn elapsed_ns(&self) -> i64 {
         monotonic_ns() - self.header.started_monotonic_ns
     }
 
-    /// The first id that no process of the file has.
+    /// Returns the first ID that no process of the file has.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -110,10 +111,10 @@ impl Writer {
             .map_err(|e| Error::sqlite(&self.path, "read", e))
     }
 
-    /// Nanoseconds since the recording began, for a mark from outside of the recorder.
+    /// Returns nanoseconds since the recording began, for a mark from outside the recorder.
     ///
     /// # Errors
-    /// Nobody records to the file any more: its clock has stopped.
+    /// No process records to the file any more, so its clock has stopped.
     pub fn now_ns(&self) -> Result<i64> {
         let alive = self.header.owner.as_ref().is_some_and(is_alive);
         if self.header.ended_ns.is_some() || !alive {
@@ -122,8 +123,8 @@ impl Writer {
         Ok(self.elapsed_ns())
     }
 
-    /// Sets the longest wait for another process's lock; ten seconds unless this is called. Then comes
-    /// [`Error::Locked`].
+    /// Sets the maximum wait for another process's lock, ten seconds by default, after which
+    /// [`Error::Locked`] is returned.
     ///
     /// # Errors
     /// SQLite refuses.
@@ -134,12 +135,12 @@ impl Writer {
     /// Writes everything that `write` writes, or nothing of it.
     ///
     /// # Errors
-    /// The disk is full, or the file has become unusable; the file keeps what earlier batches wrote.
+    /// The disk is full, or the file has become unusable; the file keeps the earlier batches.
     pub fn batch<T>(&mut self, write: impl FnOnce(&Batch<'_>) -> Result<T>) -> Result<T> {
         Batch::write(&self.path, &mut self.db, write)
     }
 
-    /// Keeps the file below `limit_bytes` by thinning old samples, a little at a time. Call it after a batch.
+    /// Keeps the file below `limit_bytes` by thinning old samples in small steps. Call it after each batch.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

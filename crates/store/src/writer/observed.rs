@@ -1,4 +1,4 @@
-//! Writes a recorder's observations: processes, their samples and censuses, and the rows beside them.
+//! Writes a recorder's observations: processes, their samples and censuses, and related rows.
 
 use super::batch::{Batch, integer};
 use crate::Result;
@@ -12,7 +12,8 @@ impl Batch<'_> {
         self.add_process(None, process)
     }
 
-    /// Adds a process under an id of the caller's, from [`Writer::next_process`](crate::Writer::next_process) on. For the one recorder of a file.
+    /// Adds a process under an ID chosen by the caller, starting from
+    /// [`Writer::next_process`](crate::Writer::next_process). For the single recorder of a file.
     pub fn process_as(&self, id: ProcessId, process: &NewProcess) -> Result<()> {
         self.add_process(Some(id), process).map(drop)
     }
@@ -34,12 +35,12 @@ impl Batch<'_> {
         .map(ProcessId)
     }
 
-    /// A process has become another program.
+    /// Records that a process has become another program.
     pub fn process_command(&self, process: ProcessId, command: &str) -> Result<()> {
         self.update("UPDATE process SET command = ? WHERE id = ?", &[&command, &process.0])
     }
 
-    /// A process was still there.
+    /// Records that a process still existed.
     pub fn process_seen(&self, process: ProcessId, time_ns: i64, peak_rss_bytes: Option<u64>) -> Result<()> {
         self.update(
             "UPDATE process SET last_seen_ns = ?, peak_rss_bytes = ? WHERE id = ?",
@@ -57,7 +58,7 @@ impl Batch<'_> {
         self.update("UPDATE process SET note = ? WHERE id = ?", &[&note, &process.0])
     }
 
-    /// A process has ended.
+    /// Records the end of a process.
     pub fn process_ended(&self, process: ProcessId, end: &ProcessEnd) -> Result<()> {
         self.update(
             "UPDATE process SET last_seen_ns = ?1, ended_ns = ?1, exit_status = ?2, user_s = ?3, system_s = ?4, \
@@ -120,7 +121,7 @@ impl Batch<'_> {
         .map(drop)
     }
 
-    /// Adds what a cgroup says of its memory.
+    /// Adds the memory figures of a cgroup.
     pub fn cgroup(&self, row: &CgroupMemory) -> Result<()> {
         self.insert(
             "INSERT INTO cgroup (time_ns, path, current_bytes, peak_bytes) VALUES (?, ?, ?, ?)",
@@ -129,12 +130,12 @@ impl Batch<'_> {
         .map(drop)
     }
 
-    /// The wall clock as it is after a step.
+    /// Records the wall clock after a step.
     pub fn clock(&self, time_ns: i64, wall_ns: i64) -> Result<()> {
         self.insert("INSERT INTO clock (time_ns, wall_ns) VALUES (?, ?)", &[&time_ns, &wall_ns]).map(drop)
     }
 
-    /// The cost of the recording so far.
+    /// Records the cost of the recording so far.
     pub fn cost(&self, cost: &Cost) -> Result<()> {
         self.insert(
             "INSERT INTO cost (time_ns, cpu_s, rss_bytes, ticks, late_ticks, missed_ticks, pss_sweeps, pss_held_s, \

@@ -1,4 +1,4 @@
-//! Writing a file, and reading back what was written.
+//! Writes a file and reads it back.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

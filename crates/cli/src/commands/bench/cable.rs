@@ -15,89 +15,91 @@ use unbloat_report::bench::cable::{Heading, Row};
 /// Options of `unbloat bench cable`. The defaults are the reference benchmark of the field.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the server listens, for example ws://localhost:3000/cable
+    /// Server URL, for example ws://localhost:3000/cable
     url: String,
-    /// Clients at the end
+    /// Total number of clients
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     clients: u32,
-    /// Clients that each step adds
+    /// Clients added by each step
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     step: u32,
     /// Broadcasts in each step
     #[arg(long, default_value_t = 100, value_name = "N")]
     sample: u32,
-    /// Closed loop: broadcasts under way at once
+    /// Closed loop: broadcasts in flight
     #[arg(long, default_value_t = 8, value_name = "N")]
     concurrency: u32,
     /// Bytes of padding in a message
     #[arg(long, default_value_t = 200, value_name = "BYTES")]
     payload: usize,
-    /// Exactly what websocket-bench does, with its line per step: a broadcast ends with the sender's acknowledgement
+    /// Behave exactly like websocket-bench, with its line per step: a broadcast ends with the sender's
+    /// acknowledgement
     #[arg(long, conflicts_with = "rate")]
     classic: bool,
     /// Open loop: broadcasts per second, whatever the server does; latency counts from the intended time
     #[arg(long, value_name = "PER_SECOND", conflicts_with = "concurrency")]
     rate: Option<f64>,
-    /// How the intended times of an open loop lie: constant or poisson
+    /// Distribution of an open loop's intended times: constant or poisson
     #[arg(long, default_value_t, requires = "rate")]
     arrivals: Arrivals,
-    /// Decides which clients send, and the arrivals
+    /// Seed for the choice of senders and the arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// actioncable-v1-json, actioncable-v1-ext-json, json or phoenix
+    /// Protocol: actioncable-v1-json, actioncable-v1-ext-json, json or phoenix
     #[arg(long, default_value_t)]
     protocol: Protocol,
-    /// The channel to subscribe to (phoenix: the topic, by default room:lobby)
+    /// Channel to subscribe to (phoenix: the topic, by default room:lobby)
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// The whole subscription identifier instead, as JSON: {"channel":"ChatChannel","room":1}
+    /// Complete subscription identifier in place of --channel, as JSON: {"channel":"ChatChannel","room":1}
     #[arg(long, value_name = "JSON", conflicts_with = "channel")]
     identifier: Option<String>,
-    /// The action (phoenix: the event) that broadcasts
+    /// Action (phoenix: event) that broadcasts
     #[arg(long, default_value = "broadcast", value_name = "NAME")]
     action: String,
-    /// What is sent to the channel instead, as JSON with {{id}} in a string: {"action":"speak","body":"{{id}} {{padding}}"}
+    /// Message to send in place of the default, as JSON with {{id}} in a string:
+    /// {"action":"speak","body":"{{id}} {{padding}}"}
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
-    /// A text that the sender's acknowledgement has in it and a delivery has not
+    /// Text that occurs in the sender's acknowledgement but not in a delivery
     #[arg(long, default_value = "broadcastResult", value_name = "TEXT")]
     ack: String,
-    /// The channel sends no acknowledgement
+    /// Expect no acknowledgements from the channel
     #[arg(long, conflicts_with_all = ["ack", "classic"])]
     no_ack: bool,
-    /// Origin of the upgrade request (by default the server's own)
+    /// Origin of the upgrade request [default: the server's own]
     #[arg(long)]
     origin: Option<String>,
-    /// A header of the upgrade request, as often as needed: 'Name: value'
+    /// Header of the upgrade request, may be repeated: 'Name: value'
     #[arg(long, short = 'H', value_parser = header, value_name = "HEADER")]
     header: Vec<(String, String)>,
-    /// The Cookie header of the upgrade request
+    /// Cookie header of the upgrade request
     #[arg(long)]
     cookie: Option<String>,
-    /// A token, sent as 'Authorization: Bearer TOKEN' (one in the URL works too)
+    /// Token, sent as 'Authorization: Bearer TOKEN' (one in the URL works, too)
     #[arg(long)]
     token: Option<String>,
     #[command(flatten)]
     certificates: Certificates,
-    /// Local addresses to connect from, in turn: one has about 28,000 ports
+    /// Local addresses to connect from, in rotation: each has about 28,000 ports
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS,…")]
     source: Vec<IpAddr>,
-    /// Connections being opened at once
+    /// Maximum number of connections being opened at once
     #[arg(long, default_value_t = 100, value_name = "N")]
     connecting: u32,
-    /// How long a client may take until it is subscribed
+    /// Time limit for a client to be subscribed
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
     connect_timeout: Duration,
-    /// How long a broadcast may take before what is missing counts as lost
+    /// Time limit of a broadcast, after which missing deliveries count as lost
     #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
-    /// How long a step listens for duplicates at its end
+    /// Time for which a step listens for duplicates at its end
     #[arg(long, default_value = "250ms", value_parser = duration, value_name = "TIME")]
     settle: Duration,
-    /// Rest before each step's broadcasts
+    /// Pause before each step's broadcasts
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME")]
     pause: Duration,
-    /// How long the clients stay connected, idle, after the last step
+    /// Time for which the clients stay connected, idle, after the last step
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME")]
     hold: Duration,
     #[command(flatten)]

@@ -1,39 +1,39 @@
-//! Shows how far a run is: a bar with the current percentiles on a terminal, plain lines elsewhere; and listens for Ctrl-C.
+//! Shows the progress of a run, as a bar with the current percentiles on a terminal and as plain lines
+//! elsewhere, and listens for Ctrl-C.
 
 use crate::follow::Show;
-use crate::interrupt::interruptible;
 use anyhow::Context as _;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unbloat_load::{Live, Progress};
+use unbloat_process::signal;
 
-/// How often a line is written where there is no terminal.
+/// Interval between lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Follows a run on stderr.
 pub(super) struct Follower {
     show: Show,
     phase: String,
-    /// When the last line was written.
+    /// Time of the last line.
     last: Instant,
-    stop: Arc<AtomicBool>,
+    stop: &'static AtomicBool,
 }
 
-/// The bar, with the current percentiles behind it.
+/// The bar, followed by the current percentiles.
 const BAR: &str = "{prefix} {wide_bar:.cyan/blue} {pos}/{len} {elapsed} ({eta} left) {msg}";
 
 impl Follower {
-    /// Begins to follow, and to listen for Ctrl-C.
+    /// Starts to follow, and to listen for Ctrl-C.
     pub(super) fn start(quiet: bool) -> anyhow::Result<Self> {
         let (show, phase) = (Show::new(quiet, BAR), String::new());
-        Ok(Self { show, phase, last: Instant::now(), stop: interruptible()? })
+        Ok(Self { show, phase, last: Instant::now(), stop: signal::interruptible()? })
     }
 
-    /// The printer of the result while this follows.
+    /// Returns a printer for the result that cooperates with the bar.
     pub(super) fn printer(&self) -> Printer {
         Printer { show: self.show.clone(), failed: RefCell::new(None) }
     }
@@ -46,15 +46,15 @@ impl Drop for Follower {
     }
 }
 
-/// Writes the result to stdout, with the bar kept out of its way.
+/// Writes the result to stdout without disturbing the bar.
 pub(super) struct Printer {
     show: Show,
-    /// The first write that failed: told when the run is over, because the run itself need not suffer from it.
+    /// The first failed write, reported when the run is over, so that the run itself is not affected.
     failed: RefCell<Option<std::io::Error>>,
 }
 
 impl Printer {
-    /// Writes a text and ends the line.
+    /// Writes a text and a line end.
     pub(super) fn line(&self, text: impl Display) {
         self.text(format_args!("{text}\n"));
     }
@@ -68,7 +68,7 @@ impl Printer {
         }
     }
 
-    /// Returns whether all could be written.
+    /// Checks that everything was written.
     pub(super) fn check(self) -> anyhow::Result<()> {
         self.failed.into_inner().map_or(Ok(()), |error| Err(error).context("cannot write the result"))
     }

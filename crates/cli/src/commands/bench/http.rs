@@ -17,51 +17,51 @@ use unbloat_report::bench::http::{BatchRow, Heading, RouteRows};
 /// Options of `unbloat bench http`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to ask for; 3*URL three times as often
+    /// URLs to request; 3*URL three times as often
     #[arg(required_unless_present = "routes", conflicts_with = "routes")]
     url: Vec<String>,
-    /// Routes with weights, variables and a login instead, as TOML (docs/guide/bench.md)
+    /// Routes with weights, variables and a login, as TOML (docs/guide/bench.md)
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// What the paths of --routes are relative to, instead of the file's base
+    /// Base URL for the paths of --routes, in place of the file's base
     #[arg(long, value_name = "URL", requires = "routes")]
     base: Option<String>,
-    /// The method of the URLs
+    /// Method of the URLs
     #[arg(long, short = 'X', value_name = "METHOD", default_value = "GET", conflicts_with = "routes")]
     method: String,
-    /// The body of the URLs' requests
+    /// Body of the URLs' requests
     #[arg(long, short = 'd', value_name = "TEXT", conflicts_with = "routes")]
     body: Option<String>,
-    /// Users, each with a connection of their own
+    /// Number of users, each with a connection
     #[arg(long, short = 'c', default_value_t = 10, value_name = "N")]
     users: u32,
-    /// Open loop: requests per second, whatever the server does; latency counts from the intended time. --users is then the
-    /// most there are
+    /// Open loop: requests per second, whatever the server does; latency counts from the intended time.
+    /// --users is then the maximum number of users
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
-    /// How the intended times of an open loop lie: constant or poisson
+    /// Distribution of an open loop's intended times: constant or poisson
     #[arg(long, default_value_t, requires = "rate")]
     arrivals: Arrivals,
-    /// How long a batch is
+    /// Length of a batch
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", conflicts_with = "requests")]
     time: Duration,
-    /// Requests in a batch instead of a time
+    /// Requests per batch, in place of a time
     #[arg(long, short = 'n', value_name = "N")]
     requests: Option<u64>,
-    /// Batches
+    /// Number of batches
     #[arg(long, default_value_t = 1, value_name = "N")]
     batches: u32,
-    /// Requests before anything is measured
+    /// Requests before the measurement
     #[arg(long, default_value_t = 100, value_name = "N")]
     warm_up: u64,
-    /// How long a response may take
+    /// Time limit of a response
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
-    /// Requests on one connection, after which the user opens another, as behind a proxy that keeps none (1); otherwise it is kept
-    /// while the server keeps it
+    /// Requests per connection, after which the user opens another, as behind a proxy without keep-alive (1)
+    /// [default: as long as the server keeps it]
     #[arg(long, value_name = "N")]
     per_connection: Option<NonZeroU32>,
-    /// A header of every request, as often as needed: 'Name: value'
+    /// Header of every request, may be repeated: 'Name: value'
     #[arg(long, short = 'H', value_parser = header, value_name = "HEADER")]
     header: Vec<(String, String)>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     /// Local address to connect from
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Decides the row of requests, their variables, and the arrivals
+    /// Seed for the sequence of requests, their variables, and the arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

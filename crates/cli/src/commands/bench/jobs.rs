@@ -13,33 +13,33 @@ use unbloat_report::bench::jobs::Table;
 /// Options of `unbloat bench jobs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The Redis that Sidekiq works from: redis://:PASSWORD@HOST:PORT/DATABASE or redis+unix:///PATH?db=DATABASE
+    /// URL of Sidekiq's Redis: redis://:PASSWORD@HOST:PORT/DATABASE or redis+unix:///PATH?db=DATABASE
     url: String,
-    /// The job's class in the application
+    /// Job class in the application
     #[arg(long, value_name = "NAME")]
     class: String,
-    /// Its arguments as a JSON array; "{{n}}" is the number of the job, from 1
+    /// Job arguments as a JSON array; "{{n}}" is the number of the job, from 1
     #[arg(long, default_value = "[]", value_name = "JSON", value_parser = json)]
     args: serde_json::Value,
-    /// The queue
+    /// Queue
     #[arg(long, default_value = "default", value_name = "NAME")]
     queue: String,
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, short = 'n', default_value_t = 1_000, value_name = "N")]
     jobs: u32,
-    /// Open loop: jobs per second, whatever the workers do. Without it all are pushed at once and drained
+    /// Open loop: jobs per second, whatever the workers do [default: push all at once and drain]
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
-    /// How the intended times of an open loop lie: constant or poisson
+    /// Distribution of an open loop's intended times: constant or poisson
     #[arg(long, default_value_t, requires = "rate")]
     arrivals: Arrivals,
-    /// How long nothing may happen before the run is given up
+    /// Time without any progress after which the run is abandoned
     #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
-    /// How often the queue is looked at: no time is known better
+    /// Interval between checks of the queue, which limits the precision of all times
     #[arg(long, default_value = "2ms", value_parser = duration, value_name = "TIME")]
     look_every: Duration,
-    /// Decides the arrivals
+    /// Seed for the arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `unbloat bench`: load on a server, with honest latency. One file a driver.
+//! `unbloat bench`: load on a server, with honest latency. One file per driver.
 
 mod cable;
 mod follow;
@@ -18,12 +18,12 @@ pub(crate) struct Args {
     driver: Driver,
 }
 
-/// Which load.
+/// The load drivers.
 #[derive(Debug, clap::Subcommand)]
 enum Driver {
     /// Broadcast over WebSockets (Action Cable, AnyCable, Phoenix) and time until the last subscriber has it.
     Cable(Box<cable::Args>),
-    /// Ask for a weighted mix of pages over HTTP, in a closed or an open loop.
+    /// Request a weighted mix of pages over HTTP, in a closed or an open loop.
     Http(Box<http::Args>),
     /// Push Sidekiq jobs and time from outside how long they wait and run.
     Jobs(Box<jobs::Args>),
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Options that all drivers have.
+/// Options common to all drivers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
     /// Print one JSON document instead of text (docs/reference/bench.schema.json)
@@ -46,18 +46,18 @@ pub(crate) struct Common {
     /// Also write the result into this recording file (a new one, or one that `unbloat record` is writing)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Say nothing on stderr but errors
+    /// Print only errors to stderr
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Which certificates of servers are believed.
+/// The server certificates to trust.
 #[derive(Debug, clap::Args)]
 struct Certificates {
-    /// Believe the server's certificate if one of this PEM file signed it
+    /// Trust server certificates signed by one in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Believe any certificate
+    /// Trust any certificate
     #[arg(long)]
     insecure: bool,
 }
@@ -72,9 +72,9 @@ impl Certificates {
     }
 }
 
-/// `Name: value`, as curl takes headers.
+/// Parses `Name: value`, the form in which curl takes headers.
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) =
-        text.split_once(':').ok_or_else(|| format!("'{text}' is no header: write 'Name: value'"))?;
+        text.split_once(':').ok_or_else(|| format!("'{text}' is not a header: write 'Name: value'"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

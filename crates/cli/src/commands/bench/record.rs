@@ -1,4 +1,4 @@
-//! `-o FILE`: the result into a recording file, where a recorder's memory samples may lie already.
+//! `-o FILE`: writes the result into a recording file, which may already contain a recorder's memory samples.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -10,19 +10,20 @@ use unbloat_store::{Writer, begin};
 /// A recording file, or nothing.
 pub(super) struct Record {
     writer: Option<Writer>,
-    /// Whether this command made the file, and so has to end it.
+    /// This command created the file, and so has to end it.
     owns: bool,
-    /// Where the step that runs now began.
+    /// Start of the current step.
     step_began_ns: i64,
     step: i64,
     settings: String,
-    /// The first step that could not be written: told when the run is over, because the run itself need not suffer from it.
+    /// The first step that could not be written, reported when the run is over, so that the run itself is not
+    /// affected.
     failed: Option<anyhow::Error>,
 }
 
 impl Record {
-    /// Opens the file if there is one to be written, and marks the beginning. A file that exists is added to: `unbloat record`
-    /// may be writing to it.
+    /// Opens the file, if one is to be written, and marks the start. An existing file is added to, since
+    /// `unbloat record` may be writing it.
     pub(super) fn begin(path: Option<&Path>, bench: &str, settings: &impl Serialize) -> anyhow::Result<Self> {
         let mut record = Self {
             writer: None,
@@ -51,8 +52,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Writes a step that just ended: its distributions and its figures with their units. Whether that went well, the
-    /// [`end`](Self::end) tells.
+    /// Writes a finished step: its distributions and its figures with their units. [`end`](Self::end) reports
+    /// any failure.
     pub(super) fn step(&mut self, name: &str, latencies: &[(&str, &Latency)], metrics: &[(&str, f64, &str)]) {
         if let Err(error) = self.write(name, latencies, metrics) {
             self.failed.get_or_insert(error);
@@ -100,7 +101,7 @@ impl Record {
     /// Ends the recording, if it is this command's own.
     ///
     /// # Errors
-    /// It could not be written, now or at a step before.
+    /// It could not be written, now or at an earlier step.
     pub(super) fn end(self, clean: bool) -> anyhow::Result<()> {
         self.failed.map_or(Ok(()), Err)?;
         let Some(mut writer) = self.writer else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! A run as its user meets it: followed on stderr, its result on stdout and, if wanted, in a recording.
+//! A run from the user's perspective: followed on stderr, with its result on stdout and, if requested, in a
+//! recording.
 
 use super::Common;
 use super::follow::{Follower, Printer};
@@ -9,24 +10,25 @@ use std::fmt::Display;
 use unbloat_load::BenchDocument;
 use unbloat_report::bench::Problems;
 
-/// What every driver's run has.
+/// The parts common to every driver's run.
 pub(super) struct Run {
     pub(super) follower: Follower,
     pub(super) printer: Printer,
     pub(super) record: Record,
-    /// Text is wanted, not a document.
+    /// Text is requested rather than a document.
     pub(super) in_text: bool,
 }
 
 impl Run {
-    /// Opens the recording, if there is one to be written, and begins to follow.
+    /// Opens the recording, if one is to be written, and starts to follow.
     pub(super) fn begin(common: &Common, bench: &str, settings: &impl Serialize) -> anyhow::Result<Self> {
         let record = Record::begin(common.output.as_deref(), bench, settings)?;
         let follower = Follower::start(common.quiet)?;
         Ok(Self { printer: follower.printer(), follower, record, in_text: !common.json })
     }
 
-    /// Prints the result, in text what is left of it, and ends the recording. The status is 3 when the run is not clean.
+    /// Prints the result (for text, its remaining part) and ends the recording. The status is 3 if the run is
+    /// not clean.
     pub(super) fn end(
         self,
         problems: &Problems,

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use std::path::PathBuf;
 
-/// A plan that this program carries.
+/// A plan contained in this program.
 pub(super) struct BuiltIn {
     name: &'static str,
     pub(super) text: &'static str,
@@ -25,12 +25,12 @@ pub(super) fn names() -> String {
     ALL.iter().map(|plan| plan.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The source tree that has the applications: the current directory or one above it.
+/// Returns the source tree with the applications: the current directory or an ancestor.
 pub(super) fn root() -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|directory| directory.join("apps/README.md").exists());
     found.map(PathBuf::from).context(
-        "the built-in plans need the applications of Unbloat's source tree: run this inside of it. \
-         For an application of your own, `unbloat compare init` writes a plan",
+        "the built-in plans need the applications in Unbloat's source tree: run this inside it. For your \
+         own application, `unbloat compare init` writes a plan",
     )
 }

@@ -1,8 +1,9 @@
-//! `unbloat compare --dry-run`: what would run, in which order, and how long that takes.
+//! `unbloat compare --dry-run`: the planned runs, their order, and their duration.
 
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
+use unbloat_lab::budget::{FEWEST, Until, takes};
 use unbloat_lab::calibration::Calibration;
 use unbloat_lab::driver::{Pace, command_line};
 use unbloat_lab::plan::{Load, Plan, Rate};
@@ -10,25 +11,35 @@ use unbloat_lab::result::RunResult;
 use unbloat_lab::schedule;
 use unbloat_lab::variant::Variant;
 
-/// An experiment that is not run.
+/// An experiment that is only described.
 pub(super) struct DryRun<'a> {
     pub(super) plan: &'a Plan,
     pub(super) variants: &'a [Variant],
-    /// Where the server is started.
+    /// Working directory of the server.
     pub(super) directory: &'a Path,
-    /// Runs that are in the recording already.
+    /// Runs already in the recording.
     pub(super) made: &'a [RunResult],
-    /// The open loop, if it is found already.
+    /// The open loop, if already determined.
     pub(super) calibration: Option<&'a Calibration>,
-    /// After how many blocks the data are looked at.
-    pub(super) looks: &'a [usize],
+    /// The end of the experiment.
+    pub(super) until: Until,
 }
 
 impl fmt::Display for DryRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DryRun { plan, made, .. } = self;
-        let runs = plan.design.blocks * (self.variants.len() + 1);
-        writeln!(f, "{}: {runs} runs in {} blocks", plan.title, plan.design.blocks)?;
+        let (blocks, most) = (self.blocks_shown(), self.most());
+        let runs = |blocks: usize| blocks * (self.variants.len() + 1);
+        match self.until {
+            Until::Blocks(_) => writeln!(f, "{}: {} runs in {blocks} blocks", plan.title, runs(blocks))?,
+            Until::Decided { .. } => writeln!(
+                f,
+                "{}: until the rule has an answer, after {blocks} to {most} blocks, {} to {} runs",
+                plan.title,
+                runs(blocks),
+                runs(most)
+            )?,
+        }
         self.variants(f)?;
         writeln!(f, "  {:16} {}", "server", plan.server.start.join(" "))?;
         writeln!(f, "  {:16} {}", "in", self.directory.display())?;
@@ -38,14 +49,33 @@ impl fmt::Display for DryRun<'_> {
             writeln!(f, "{} runs are made already", made.len())?;
         }
         self.time(f, left)?;
-        if let [_, .., _] = self.looks {
-            writeln!(f, "more blocks, looked at after {:?} blocks, if nothing is decided", self.looks)?;
+        if most > blocks {
+            let rest = takes(plan, self.calibration, made, runs(most - blocks) as f64);
+            writeln!(
+                f,
+                "and up to {} more if that does not decide it; variants that cannot win are dropped",
+                rounded(rest)
+            )?;
         }
         Ok(())
     }
 }
 
 impl DryRun<'_> {
+    /// Returns the largest number of blocks.
+    fn most(&self) -> usize {
+        let block = takes(self.plan, self.calibration, self.made, (self.variants.len() + 1) as f64);
+        self.until.last(&self.plan.design, block)
+    }
+
+    /// Returns the number of blocks that are made in any case.
+    fn blocks_shown(&self) -> usize {
+        match self.until {
+            Until::Blocks(blocks) => blocks,
+            Until::Decided { .. } => FEWEST - 1,
+        }
+    }
+
     fn variants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, variant) in self.variants.iter().enumerate() {
             let words = variant.words(Path::new("unbloat")).join(" ");
@@ -75,10 +105,10 @@ impl DryRun<'_> {
         self.calibration.map_or(Pace::AsWritten, Calibration::pace)
     }
 
-    /// The order; how many runs are left.
+    /// Prints the order and returns the number of remaining runs.
     fn blocks(&self, f: &mut fmt::Formatter<'_>) -> Result<usize, fmt::Error> {
         let mut left = 0;
-        for block in 0..self.plan.design.blocks {
+        for block in 0..self.blocks_shown() {
             let order = schedule::block(self.plan.design.seed, block, self.variants.len());
             let names: Vec<String> = order
                 .iter()
@@ -94,18 +124,18 @@ impl DryRun<'_> {
         Ok(left)
     }
 
-    /// By the runs that are made; without any, by what the plan expects of one.
+    /// Prints the duration, estimated from existing runs or else from the plan's expectation.
     fn time(&self, f: &mut fmt::Formatter<'_>, left: usize) -> fmt::Result {
         let (plan, design) = (self.plan, &self.plan.design);
         if left == 0 {
-            return writeln!(f, "nothing is left to be run");
+            return writeln!(f, "nothing is left to run");
         }
         if !self.made.is_empty() {
             let each = self.made.iter().map(|run| run.wall_s).sum::<f64>() / self.made.len() as f64;
             let rest = Duration::try_from_secs_f64(each * left as f64).unwrap_or(Duration::MAX);
             return writeln!(
                 f,
-                "about {} for the {left} that are left, as those took {each:.0} s each",
+                "about {} for the remaining {left}, since each took {each:.0} s so far",
                 rounded(rest)
             );
         }

@@ -1,79 +1,68 @@
-//! `unbloat compare`: which configuration is best for an application, with evidence.
+//! `unbloat compare`: finds the best configuration for an application, with evidence.
 
 mod built_in;
 mod dry_run;
-mod follow;
+pub(super) mod follow;
 
 use super::report::{Show, show};
 use crate::arguments::interval;
 use crate::exit::Exit;
-use crate::interrupt::interruptible;
 use anyhow::Context as _;
 use dry_run::DryRun;
 use follow::Follower;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use unbloat_lab::budget::{Until, takes};
 use unbloat_lab::calibration::Calibration;
 use unbloat_lab::driver::{Pace, command_line};
 use unbloat_lab::executor::RunError;
-use unbloat_lab::experiment::{Experiment, Until, looks};
+use unbloat_lab::experiment::Experiment;
 use unbloat_lab::file::{ExperimentFile, Stored};
 use unbloat_lab::plan::{Plan, Rate};
 use unbloat_lab::servers::{ServerExecutor, directory_of};
 use unbloat_lab::variant::Variant;
 use unbloat_lab::{disk_space, fitness, init};
-use unbloat_policy::Policy;
+use unbloat_process::signal;
 
 /// Options of `unbloat compare`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
-    /// A plan's file, or a built-in plan: fragment, cable, web or jobs
+    /// Plan file, or a built-in plan: fragment, cable, web or jobs
     #[arg(required = true)]
     plan: Option<String>,
-    /// The recording file; the same command goes on with it [default: PLAN's name.unbloat]
+    /// Recording file; the same command resumes it [default: PLAN's name.unbloat]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print what would run, in which order, and how long it takes
+    /// Print the planned runs, their order, and their duration
     #[arg(long)]
     dry_run: bool,
-    /// Blocks, instead of the plan's
-    #[arg(long, value_name = "N")]
+    /// Exactly this many blocks, instead of continuing until the rule has an answer
+    #[arg(long, value_name = "N", conflicts_with = "within")]
     blocks: Option<usize>,
-    /// Add blocks, up to the plan's max-blocks, until the rule has an answer
-    #[arg(long)]
-    until_decided: bool,
-    /// The same within this time: no block is begun that would not end in it
+    /// Continue until the rule has an answer, but begin no block that would not end within this time
+    /// [default: the plan's]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     within: Option<Duration>,
     #[command(flatten)]
     show: Show,
-    /// No progress on stderr
+    /// Show no progress on stderr
     #[arg(short, long)]
     quiet: bool,
     #[command(subcommand)]
     command: Option<Sub>,
 }
 
-impl Args {
-    fn until(&self) -> Until {
-        match (self.until_decided, self.within) {
-            (false, None) => Until::Done,
-            (_, within) => Until::Decided { within },
-        }
-    }
-}
-
-/// What else `compare` does.
+/// The other subcommands of `compare`.
 #[derive(Debug, clap::Subcommand)]
 enum Sub {
     /// Write a commented plan for an application directory
     Init {
-        /// The application
+        /// Application directory
         #[arg(default_value = ".")]
         directory: PathBuf,
-        /// Where to write it
+        /// Output file
         #[arg(short, long, default_value = "unbloat.toml")]
         output: PathBuf,
     },
@@ -87,24 +76,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// The variant with its policy spelled as the runtime will show it: that is what proves the variant.
-fn as_run(variant: Variant) -> anyhow::Result<Variant> {
-    let spelled = |text: &String| text.parse().map(|policy: Policy| policy.to_string());
-    let policy = variant.policy.as_ref().map(spelled).transpose();
-    let policy = policy.with_context(|| format!("cannot use the variant '{}'", variant.name))?;
-    Ok(Variant { policy, ..variant })
+/// Returns the plan's variants on this machine.
+pub(super) fn variants_here(plan: &Plan, directory: &Path) -> anyhow::Result<Vec<Variant>> {
+    let here = |variant: Variant| {
+        let name = variant.name.clone();
+        let spelled = variant.here(directory).spelled();
+        spelled.with_context(|| format!("cannot use the variant '{name}'"))
+    };
+    plan.variants()?.into_iter().map(here).collect()
 }
 
 fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
     let (text, base) = read_plan(name)?;
-    let mut plan = Plan::parse(&text).with_context(|| format!("cannot use the plan {name}"))?;
-    if let Some(blocks) = args.blocks {
-        plan.design.blocks = blocks;
-    }
+    let plan = Plan::parse(&text).with_context(|| format!("cannot use the plan {name}"))?;
+    let until = Until::of(&plan.design, args.blocks, args.within);
     let directory =
         directory_of(&base, &plan).context("cannot find the directory that server.directory names")?;
-    let variants: Vec<Variant> =
-        plan.variants()?.into_iter().map(|v| as_run(v.here(&directory))).collect::<Result<_, _>>()?;
+    let variants = variants_here(&plan, &directory)?;
     check_options(&plan)?;
     let output = args.output.clone().unwrap_or_else(|| recording_of(name));
     if args.dry_run {
@@ -121,39 +109,32 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
             directory: &directory,
             made: &made,
             calibration: calibration.as_ref(),
-            looks: &looks(&plan, args.until().is_sequential()),
+            until,
         };
         write!(std::io::stdout(), "{dry}")?;
         return Ok(Exit::Done);
     }
-    let runs =
-        looks(&plan, args.until().is_sequential()).last().map_or(0, |blocks| blocks * (variants.len() + 1));
-    disk_space::check(&plan, runs, &output)?;
+    let runs_of_a_block = variants.len() + 1;
+    let block = takes(&plan, None, &[], runs_of_a_block as f64);
+    disk_space::check(&plan, until.last(&plan.design, block) * runs_of_a_block, &output)?;
     for unfit in fitness::unfit(plan.design.max_other_cpu) {
         writeln!(std::io::stderr(), "unbloat: warning: {unfit}")?;
     }
-    let (mut file, stored) = ExperimentFile::open(
-        &output,
-        &plan,
-        &text,
-        &variants,
-        looks(&plan, args.until().is_sequential()).len(),
-    )?;
+    let (mut file, stored) = ExperimentFile::open(&output, &plan, &text, &variants)?;
     for (what, then, now) in stored.changed() {
         let file = output.display();
         writeln!(
             std::io::stderr(),
-            "unbloat: warning: the runs in {file} were made with another {what} ({then}; now {now}). It goes on all the same, and the \
-             report says so; -o with another file starts anew"
+            "unbloat: warning: the runs in {file} were made with another {what} ({then}; now {now}). The \
+             experiment continues anyway, and the report says so; -o with another file starts over"
         )?;
     }
-    // After a second Ctrl-C, which ends us at once, the next start cleans up.
-    let interrupted = interruptible()?;
+    // A second Ctrl-C ends us at once; the next start then cleans up.
     let executor = ServerExecutor {
         plan: &plan,
         directory,
         unbloat: std::env::current_exe().context("cannot find this program's own file")?,
-        interrupted: &interrupted,
+        interrupted: signal::interruptible()?,
     };
     let mut results = stored.results();
     let mut experiment = Experiment {
@@ -163,25 +144,26 @@ fn compare(args: &Args, name: &str) -> anyhow::Result<Exit> {
         file: &mut file,
         progress: Follower::new(args.quiet),
     };
-    let end = experiment.conduct(&mut results, stored.calibration, args.until());
+    experiment.progress.promise(&plan, until);
+    let end = experiment.conduct(&mut results, stored.calibration, until);
     experiment.progress.finish();
     match end {
         Ok(()) => file.finish("the plan is done")?,
         Err(RunError::Interrupted) => {
-            let again = format!("stopped; the same command goes on with {}", output.display());
+            let again = format!("stopped; the same command continues {}", output.display());
             writeln!(std::io::stderr(), "unbloat: {again}")?;
             return Ok(Exit::Status(130));
         }
         Err(error) => return Err(error.into()),
     }
-    // What is shown is what is in the file.
-    let stored = Stored { plan, ..Stored::read(&output)? };
+    // The output shows the contents of the file.
+    let stored = Stored::read(&output)?;
     show(&stored, &args.show, &output)?;
     Ok(Exit::Done)
 }
 
-/// What an option of `unbloat bench` in a plan has to say is said before a server is started.
-fn check_options(plan: &Plan) -> anyhow::Result<()> {
+/// Checks the options of `unbloat bench` in a plan before a server is started.
+pub(super) fn check_options(plan: &Plan) -> anyhow::Result<()> {
     use clap::Parser as _;
     let Some((_, bench)) = plan.load.bench() else { return Ok(()) };
     let pace = match bench.rate {
@@ -193,8 +175,8 @@ fn check_options(plan: &Plan) -> anyhow::Result<()> {
     parsed.map(drop).with_context(|| format!("cannot use the plan's load.options: `{}`", words.join(" ")))
 }
 
-/// A plan's text and the file that its relative paths are relative to.
-fn read_plan(name: &str) -> anyhow::Result<(String, PathBuf)> {
+/// Reads a plan's text, and the file to which its relative paths are relative.
+pub(super) fn read_plan(name: &str) -> anyhow::Result<(String, PathBuf)> {
     if let Some(plan) = built_in::find(name) {
         return Ok((plan.text.to_owned(), built_in::root()?.join("plans").join(name)));
     }
@@ -207,7 +189,7 @@ fn read_plan(name: &str) -> anyhow::Result<(String, PathBuf)> {
     Ok((text, PathBuf::from(name)))
 }
 
-/// `shop.toml` is recorded in `shop.unbloat` in the current directory.
+/// Returns the default recording: `shop.unbloat` in the current directory for `shop.toml`.
 fn recording_of(plan: &str) -> PathBuf {
     let stem =
         Path::new(plan).file_stem().map_or("compare".into(), |stem| stem.to_string_lossy().into_owned());
@@ -218,7 +200,7 @@ fn write_plan(directory: &Path, output: &Path) -> anyhow::Result<Exit> {
     anyhow::ensure!(directory.is_dir(), "{} is not a directory", directory.display());
     let directory = directory.canonicalize()?;
     let mut file = std::fs::File::create_new(output)
-        .with_context(|| format!("cannot make {}. Give another name with -o", output.display()))?;
+        .with_context(|| format!("cannot create {}. Give another name with -o", output.display()))?;
     let beside = output.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_here = beside.canonicalize().is_ok_and(|beside| beside == directory);
     let from_here = if is_here { Path::new(".") } else { directory.as_path() };

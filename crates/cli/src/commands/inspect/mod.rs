@@ -1,4 +1,4 @@
-//! `unbloat inspect`: where every resident byte of running processes is.
+//! `unbloat inspect`: shows where every resident byte of running processes is.
 
 mod watch;
 
@@ -24,22 +24,23 @@ use unbloat_report::inspect::{Detail, Html, html, json, text};
 pub(crate) struct Args {
     #[command(flatten)]
     targets: Targets,
-    /// Print one JSON document (docs/reference/inspect.schema.json); with --watch one a line.
+    /// Print one JSON document (docs/reference/inspect.schema.json); with --watch one per line.
     #[arg(long)]
     json: bool,
     /// Write a self-contained page with the heap map instead of text.
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     html: Option<PathBuf>,
-    /// Look again and again, and show what changes.
+    /// Repeat the inspection at this interval, and show changes.
     #[arg(long, value_name = "TIME", value_parser = pause)]
     watch: Option<Duration>,
-    /// Stop each process while its Ruby heap, and then while each heap of malloc's, is read; says for how long.
+    /// Stop each process while its Ruby heap, and again while each malloc heap, is read; the output says for
+    /// how long.
     #[arg(long)]
     stop: bool,
     /// Show every process in full, not only the largest of a tree.
     #[arg(long)]
     full: bool,
-    /// Say nothing on stderr but errors.
+    /// Print only errors to stderr.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -63,20 +64,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(status(args, &inspection, &roots))
 }
 
-/// One look at the processes that are there now.
+/// Inspects the current processes once.
 fn look(args: &Args, roots: &[Pid]) -> anyhow::Result<Inspection> {
     let pids = args.targets.processes(roots)?;
     let options = Options { stop: args.stop, map: args.html.is_some(), proportional: false };
     Ok(unbloat_heap::inspect_all(&pids, &options))
 }
 
-/// A process that the user asked for and that could not be inspected, or not be read, is a failure; one that ended below
-/// another is not.
+/// Returns the exit status. A requested process that could not be inspected, or not be read, is a failure; a
+/// descendant that has ended is not.
 fn status(args: &Args, inspection: &Inspection, roots: &[Pid]) -> Exit {
     let failed: Vec<_> = inspection.failures.iter().filter(|failure| roots.contains(&failure.pid)).collect();
     let refused = inspection.processes.iter().filter(|process| roots.contains(&process.pid));
     let refused = refused.flat_map(|process| &process.notes).any(|note| note.code == NoteCode::NotPermitted);
-    // In text the failures stand below the processes; where there is no text, they must be told here.
+    // In text the failures are listed below the processes; without text, they must be reported here.
     if args.json || args.html.is_some() || inspection.processes.is_empty() {
         for failure in &failed {
             exit::report(&anyhow::anyhow!("{}", failure.note.text));
@@ -95,7 +96,7 @@ fn write_page(file: &Path, inspection: &Inspection, quiet: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// The time now: `2026-11-21 10:05:38 UTC`.
+/// Returns the current time: `2026-11-21 10:05:38 UTC`.
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace('T', " ").replace('Z', " UTC")
 }

@@ -1,4 +1,4 @@
-//! `--watch`: the same look again and again, in place on a terminal, one below the other elsewhere.
+//! `--watch`: repeats the inspection, in place on a terminal, one below the other elsewhere.
 
 use super::{Args, look, status};
 use crate::exit::Exit;
@@ -10,12 +10,12 @@ use unbloat_process::Pid;
 use unbloat_report::inspect::{changes, json};
 use unbloat_report::style::Style;
 
-/// Wider tables than these are hard to read.
+/// Maximum width: wider tables are hard to read.
 const WIDEST: usize = 110;
-/// The figures alone take this much.
+/// Minimum width: that of the figures alone.
 const NARROWEST: usize = 54;
 
-/// Looks until all processes have ended (or Ctrl-C ends us: nothing is left behind).
+/// Repeats until all processes have ended (or Ctrl-C ends us, which leaves nothing behind).
 pub(super) fn run(args: &Args, roots: &[Pid], interval: Duration) -> anyhow::Result<Exit> {
     let first = look(args, roots)?;
     if first.processes.is_empty() {

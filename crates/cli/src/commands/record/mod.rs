@@ -20,32 +20,32 @@ use unbloat_store::{Writer, begin};
 #[command(after_help = "The command's exit status is passed on. On Ctrl-C the command is given time to end \
                         (--grace), then whatever is left of it is killed, unless --detach.")]
 pub(crate) struct Args {
-    /// The file to write; by default NAME-DATE-TIME.unbloat in the current directory.
+    /// File to write [default: NAME-DATE-TIME.unbloat in the current directory]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Record this process and everything below it. May be given several times.
+    /// Record this process and its descendants. May be repeated.
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// Record the running processes whose command line matches, and everything below them.
+    /// Record the running processes whose command line matches, and their descendants.
     #[arg(long, value_name = "REGEX", conflicts_with_all = ["command", "pid"])]
     name: Option<regex::Regex>,
-    /// Time between two samples of RSS, CPU, faults and threads; PSS is taken at most as often.
+    /// Interval between samples of RSS, CPU, faults and threads; PSS is taken at most this often.
     #[arg(long, default_value = "100ms", value_parser = interval, value_name = "TIME")]
     interval: Duration,
-    /// Time between two censuses (what memory is made of), at least.
+    /// Minimum interval between censuses (the composition of memory).
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     census: Duration,
     /// Share of one core that recording the whole tree may use; with 0 there is no PSS and no census.
     #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
     budget: f64,
-    /// Name the recording's start: a vertical line in plots, a row in the table `mark`. May be given several times.
+    /// Name the recording's start: a vertical line in plots, a row in the table `mark`. May be repeated.
     /// `unbloat mark FILE TEXT` names a moment while it runs.
     #[arg(long, value_name = "TEXT")]
     mark: Vec<String>,
-    /// End the recording after this time; a command that was started is ended with it.
+    /// End the recording after this time, along with a command that it started.
     #[arg(long, value_parser = interval, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Keep the file below this by thinning old samples; the extremes of each moment stay.
+    /// Keep the file below this size by thinning old samples, preserving the extremes of each period.
     #[arg(long, default_value = "100MB", value_parser = bytes, value_name = "SIZE")]
     max_size: u64,
     /// Leave the command running when the recording ends.
@@ -54,16 +54,16 @@ pub(crate) struct Args {
     /// Time for a command to end by itself before it is killed.
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     grace: Duration,
-    /// Send the command's output to a file, so that the live view has the terminal.
+    /// Send the command's output to a file, leaving the terminal to the live view.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Print nothing but errors.
+    /// Print only errors.
     #[arg(long, short)]
     quiet: bool,
-    /// Look for new processes instead of asking the kernel for its process events.
+    /// Scan for new processes instead of asking the kernel for its process events.
     #[arg(long, hide = true)]
     look_around: bool,
-    /// The command to start and record, with its arguments.
+    /// Command to start and record, with its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -125,7 +125,7 @@ fn target(args: &Args) -> anyhow::Result<(Target, String)> {
     let Some(first) = roots.first() else {
         bail!("nothing to record. Give a command after --, or --pid PID, or --name REGEX");
     };
-    // Before a file is made: each must be there.
+    // Before a file is created: each process must exist.
     for &pid in &roots {
         unbloat_process::Status::of(pid)?;
     }
@@ -133,7 +133,7 @@ fn target(args: &Args) -> anyhow::Result<(Target, String)> {
     Ok((Target::Attach(roots), name.raw().to_owned()))
 }
 
-/// The user's own words, for whoever reads the recording later.
+/// Records the user's own words for later readers of the recording.
 fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Result<()> {
     writer.batch(|batch| {
         batch.provenance(None, Key::Command.name(), name)?;
@@ -146,7 +146,7 @@ fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Resu
     })
 }
 
-/// `puma-20260921-101500.unbloat`, for `bundle exec puma` as well.
+/// Returns `puma-20260921-101500.unbloat`, also for `bundle exec puma`.
 fn default_path(name: &str) -> PathBuf {
     let mut words = name.strip_prefix("bundle exec ").unwrap_or(name).split(' ');
     let program = words.next().unwrap_or_default();
@@ -160,7 +160,7 @@ fn exit(status: Option<i64>) -> Exit {
     status.map_or(Exit::Done, |status| Exit::Status(u8::try_from(status).unwrap_or(u8::MAX)))
 }
 
-/// A recording in which nothing was recorded is of no use.
+/// Removes a recording in which nothing was recorded.
 fn remove_if_empty(path: &Path, error: &unbloat_record::Error) {
     if matches!(error, unbloat_record::Error::NotStarted(_) | unbloat_record::Error::Start(_)) {
         for suffix in ["", "-wal", "-shm"] {
@@ -171,7 +171,7 @@ fn remove_if_empty(path: &Path, error: &unbloat_record::Error) {
     }
 }
 
-/// As a shell has it: 127 not found, 126 not executable.
+/// Returns a shell's exit status: 127 not found, 126 not executable.
 fn not_started_status(error: &unbloat_record::Error) -> Exit {
     match error {
         unbloat_record::Error::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Exit::Status(127),

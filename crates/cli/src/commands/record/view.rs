@@ -1,4 +1,4 @@
-//! Shows a recording while it runs: a view redrawn in place on a terminal of its own, or else a line now and then.
+//! Shows a recording while it runs: a view redrawn in place on its own terminal, or occasional lines.
 
 use crate::in_place::InPlace;
 use crate::terminal;
@@ -10,11 +10,11 @@ use unbloat_report::recording::live;
 use unbloat_report::style::Style;
 use unbloat_untrusted::Untrusted;
 
-/// Between two drawings in place.
+/// Interval between drawings in place.
 const FRAME: Duration = Duration::from_millis(250);
-/// Between two lines where they are all there is.
+/// Interval between lines if nothing else is shown.
 const LINE: Duration = Duration::from_secs(10);
-/// Between two lines among a command's own output on a terminal.
+/// Interval between lines among a command's own output on a terminal.
 const RARE_LINE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl View {
             Mode::Drawn if due(FRAME) => {
                 let _ = self.draw(progress);
             }
-            // The first line comes after its time, not at once: there is nothing to say yet.
+            // The first line comes after its interval, since there is nothing to report at once.
             Mode::Lines(every) if due(every) => {
                 if self.shown.is_some() {
                     let _ = writeln!(io::stderr(), "unbloat: {}", live::line(progress));
@@ -79,7 +79,7 @@ impl View {
         self.shown = Some(Instant::now());
     }
 
-    /// Says how the recording ended.
+    /// Reports how the recording ended.
     pub(super) fn summary(&self, outcome: &Outcome) -> io::Result<()> {
         if self.mode == Mode::Quiet {
             return Ok(());
@@ -101,7 +101,7 @@ impl View {
     fn tell_of_failure(&mut self, progress: &Progress) {
         if progress.file_failed && !self.file_failure_told {
             self.file_failure_told = true;
-            let text = "the file cannot be written any more; the command goes on without being recorded";
+            let text = "the file can no longer be written; the command continues without being recorded";
             let _ = writeln!(io::stderr(), "unbloat: {}: {text}", self.path.display());
         }
     }

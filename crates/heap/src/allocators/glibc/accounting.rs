@@ -1,7 +1,7 @@
-//! Counting what a walk has established, and passing it on: each chunk's state, each byte's use.
+//! Tallies a walk's findings and passes them on: each chunk's state, each byte's use.
 //!
-//! The walk tells chunks in order of address, each once. What somebody else claims inside of a chunk (a Ruby page up to
-//! 3.0) is left out of the bytes.
+//! The walk reports chunks in address order, each once. Ranges inside a chunk that are accounted for
+//! elsewhere (a Ruby page, up to 3.0) are left out of the bytes.
 
 use super::chunk::Break;
 use super::layout::WORD;
@@ -9,26 +9,23 @@ use super::marks::{Marks, MarksCursor};
 use super::observer::{Chunk, ChunkState, Observer, Span};
 use super::trim::{FreeRun, TopRule, Use};
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Residency, Result};
+use unbloat_process::{Memory, Residency, Result, page_size, resident_bytes};
 
-/// Bytes of residency that are asked for at once for chunks longer than a window.
-const STRIDE_BYTES: u64 = 64 << 20;
-
-/// What a walk knows beforehand.
+/// The input of a walk.
 pub struct Knowledge<'a> {
     /// Chunks in thread caches.
     pub cached: &'a Marks,
     /// Chunks in the arena's fastbins.
     pub fast: &'a Marks,
-    /// Chunks that are malloc's own.
+    /// Chunks that malloc uses itself.
     pub own: &'a Marks,
-    /// Sorted, disjoint ranges that somebody else accounts for.
+    /// Sorted, disjoint ranges accounted for elsewhere.
     pub claims: &'a [Range<u64>],
-    /// What becomes of the top.
+    /// Treatment of the top chunk by a trim.
     pub top_rule: TopRule,
 }
 
-/// What a walk found, in bytes.
+/// The result of a walk, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpanTally {
     /// Resident bytes by [`Use`].
@@ -37,20 +34,20 @@ pub struct SpanTally {
     pub free_bytes: u64,
     /// Bytes of the top, resident or not.
     pub top_bytes: u64,
-    /// Windows that were copied again.
+    /// Number of windows that had to be copied again.
     pub rereadings: u64,
-    /// Places where the same words, which are no chunk, stood twice in a row: damaged, or caught in the middle of a change.
+    /// Places where the same invalid words appeared twice in a row: either damage, or a change caught midway.
     pub breaks: Vec<Break>,
 }
 
 impl SpanTally {
-    /// Resident bytes of a use.
+    /// Returns the resident bytes of a use.
     #[must_use]
     pub fn resident(&self, what: Use) -> u64 {
         self.resident[what as usize]
     }
 
-    /// Adds another span's.
+    /// Adds another span's tally.
     pub fn add(&mut self, other: &SpanTally) {
         self.resident.iter_mut().zip(other.resident).for_each(|(sum, bytes)| *sum += bytes);
         self.free_bytes += other.free_bytes;
@@ -60,7 +57,7 @@ impl SpanTally {
     }
 }
 
-/// Counts and passes on what the walk has established.
+/// Tallies and passes on the walk's findings.
 pub(super) struct Account<'a, 'o> {
     memory: &'a dyn Memory,
     observer: &'o mut dyn Observer,
@@ -72,10 +69,10 @@ pub(super) struct Account<'a, 'o> {
     own: MarksCursor<'a>,
     claims: &'a [Range<u64>],
     pub(super) top_rule: TopRule,
-    /// The first byte that is cut off the top.
+    /// The first byte that a trim would cut off the top.
     pub(super) cut: u64,
     run: FreeRun,
-    /// Everything before this address is accounted for, but for what the open run holds back.
+    /// End of the accounted addresses, apart from those that the open run holds back.
     pub(super) told: u64,
 }
 
@@ -148,7 +145,7 @@ impl<'a, 'o> Account<'a, 'o> {
         self.kept(at + WORD..at + size + WORD, Use::Overhead)
     }
 
-    /// Everything up to `until` is `what`.
+    /// Records everything up to `until` as `what`.
     pub(super) fn skip(&mut self, until: u64, what: Use) -> Result<()> {
         self.close_run()?;
         let from = self.told;
@@ -156,7 +153,7 @@ impl<'a, 'o> Account<'a, 'o> {
         self.emit(from..until, what)
     }
 
-    /// A chunk that is free or becomes so when the fastbins are emptied.
+    /// Adds a chunk that is free, or becomes free when the fastbins are emptied.
     fn freed(&mut self, at: u64, bytes: Range<u64>, kept: Use) -> Result<()> {
         if at >= self.top_rule.merged_from {
             self.close_run()?;
@@ -198,7 +195,7 @@ impl<'a, 'o> Account<'a, 'o> {
         Ok(())
     }
 
-    /// Accounts for a range, without what others claim of it.
+    /// Accounts for a range, minus the parts claimed elsewhere.
     pub(super) fn emit(&mut self, range: Range<u64>, what: Use) -> Result<()> {
         let mut from = range.start;
         while from < range.end {
@@ -217,30 +214,24 @@ impl<'a, 'o> Account<'a, 'o> {
         Ok(())
     }
 
-    /// Resident bytes of a range that starts in the window or anywhere else.
+    /// Returns the resident bytes of a range, which may start in the window or anywhere else.
     fn resident_bytes(&self, range: Range<u64>) -> Result<u64> {
         let window = self.pages.start()..self.pages.start() + self.pages.len();
-        if range.start / PAGE_SIZE == range.end.saturating_sub(1) / PAGE_SIZE && window.contains(&range.start)
+        if range.start / page_size() == range.end.saturating_sub(1) / page_size()
+            && window.contains(&range.start)
         {
             return Ok(if self.pages.is_resident(range.start) { range.end - range.start } else { 0 });
         }
         if window.start <= range.start && range.end <= window.end {
             return Ok(self.pages.resident_within(range));
         }
-        let (mut at, mut sum) = (range.start, 0);
-        while at < range.end {
-            let start = at / PAGE_SIZE * PAGE_SIZE;
-            let end = range.end.next_multiple_of(PAGE_SIZE).min(start + STRIDE_BYTES);
-            sum += self.memory.residency(start, end - start)?.resident_within(at..range.end);
-            at = end;
-        }
-        Ok(sum)
+        resident_bytes(self.memory, &range)
     }
 
-    /// The two words at an address, if they are resident.
+    /// Reads the two words at an address, if they are resident.
     pub(super) fn header(&self, address: u64) -> Result<Option<(u64, u64)>> {
-        let page = address / PAGE_SIZE * PAGE_SIZE;
-        if !self.memory.residency(page, PAGE_SIZE)?.is_resident(page) {
+        let page = address / page_size() * page_size();
+        if !self.memory.residency(page, page_size())?.is_resident(page) {
             return Ok(None);
         }
         let word = |at| self.memory.word(at).ok();

@@ -1,30 +1,30 @@
-//! The ring of arenas and, for each arena but the main one, the chain of its heaps.
+//! The ring of arenas and, for each non-main arena, the chain of its heaps.
 //!
-//! `struct malloc_state` and `struct _heap_info` (malloc/arena.c). The pointers come from another program's memory and
-//! may be anything: every one is checked against what it must point to before it is followed.
+//! `struct malloc_state` and `struct _heap_info` (malloc/arena.c). The pointers come from another program's
+//! memory and may be corrupt, so each one is validated before it is followed.
 
 use super::layout::{ALIGNMENT, CHUNK_HEADER, FASTBINS, HEAP_MAX, NONCONTIGUOUS};
 use super::{Glibc, Layout};
 use std::collections::HashSet;
 use unbloat_process::Memory;
 
-/// More arenas than this are not believed: the default limit is 8 a core.
+/// Upper bound on the number of arenas, as a sanity check: the default limit is 8 per core.
 const MAX_ARENAS: usize = 1 << 16;
-/// More heaps in one arena than this are not believed: together they would span 64 TiB.
+/// Upper bound on the number of heaps in one arena, as a sanity check: together they would span 64 TiB.
 const MAX_HEAPS: usize = 1 << 20;
 
-/// What an arena's `malloc_state` holds at one moment.
+/// A snapshot of an arena's `malloc_state`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArenaState {
     /// Its address.
     pub address: u64,
-    /// The arena that `brk` feeds.
+    /// The arena is the main one, which `brk` feeds.
     pub main: bool,
-    /// The lock's word: 0 when nobody holds it.
+    /// The lock word: 0 while nobody holds it.
     pub mutex: u32,
-    /// In the main arena: it got memory from elsewhere than `brk`. The others have it set from the start.
+    /// In the main arena: some of its memory did not come from `brk`. Other arenas always have this set.
     pub noncontiguous: bool,
-    /// Heads of the fastbins; empty where the version has none.
+    /// Heads of the fastbins; empty in versions without fastbins.
     pub fastbins: Vec<u64>,
     /// Address of the top chunk.
     pub top: u64,
@@ -32,7 +32,7 @@ pub struct ArenaState {
     pub attached_threads: u64,
     /// Bytes obtained from the kernel.
     pub system_mem: u64,
-    /// What its heaps are aligned to, and their largest size.
+    /// The alignment and maximum size of its heaps.
     pub heap_max: u64,
     next: u64,
 }
@@ -40,26 +40,26 @@ pub struct ArenaState {
 /// One heap of a non-main arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
-    /// Its address, and that of its `heap_info`.
+    /// The heap's address, which is also that of its `heap_info`.
     pub address: u64,
-    /// Bytes in use by the arena, from the address on.
+    /// Bytes in use by the arena, starting at `address`.
     pub size: u64,
     /// The first chunk.
     pub first_chunk: u64,
     prev: u64,
 }
 
-/// Why an arena or a heap was not followed further.
+/// The reason why an arena or heap could not be followed further.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
     /// Memory could not be read.
     #[error("{what} at {address:#x}: {source}")]
     Unreadable {
-        /// What was to be read.
+        /// The structure that was to be read.
         what: &'static str,
-        /// Where.
+        /// Its address.
         address: u64,
-        /// Why not.
+        /// The reason it could not be read.
         source: unbloat_process::Error,
     },
     /// The ring does not close.
@@ -67,34 +67,34 @@ pub enum ArenaError {
         "the ring of arenas does not close: after {count} arenas it leads to {address:#x}, which was seen before"
     )]
     OpenRing {
-        /// Arenas that were seen.
+        /// Number of arenas visited.
         count: usize,
-        /// Where it leads.
+        /// The address it leads back to.
         address: u64,
     },
-    /// A pointer leads to something that is no arena or heap.
+    /// A pointer leads to something that is neither an arena nor a heap.
     #[error("{what} at {address:#x} is not plausible: {reason}")]
     Implausible {
-        /// What it should be.
+        /// The structure expected there.
         what: &'static str,
-        /// Where.
+        /// Its address.
         address: u64,
-        /// What does not fit.
+        /// The check that failed.
         reason: String,
     },
 }
 
-/// The arenas that were reached, and why the ring could not be followed to its end, if so.
+/// The arenas reached, and the reason why the ring could not be followed to its end, if it could not.
 #[derive(Debug)]
 pub struct Ring {
-    /// The main arena first.
+    /// The arenas, the main one first.
     pub arenas: Vec<ArenaState>,
-    /// What stopped it.
+    /// The error that ended the traversal.
     pub broken: Option<ArenaError>,
 }
 
 impl Glibc {
-    /// All arenas, the main one first. `memory` should be a [`unbloat_process::ResidentOnly`].
+    /// Returns all arenas, the main one first. `memory` should be a [`unbloat_process::ResidentOnly`].
     ///
     /// # Errors
     /// The main arena itself cannot be read.
@@ -119,7 +119,7 @@ impl Glibc {
         Ok(ring)
     }
 
-    /// Reads an arena again, for what has changed meanwhile.
+    /// Reads an arena again to pick up changes.
     ///
     /// # Errors
     /// It cannot be read, or is no arena any more.
@@ -134,7 +134,7 @@ impl Glibc {
         heap_max: u64,
     ) -> Result<ArenaState, ArenaError> {
         if !address.is_multiple_of(ALIGNMENT) {
-            let reason = "its address is no multiple of 16".to_owned();
+            let reason = "its address is not a multiple of 16".to_owned();
             return Err(ArenaError::Implausible { what: "an arena", address, reason });
         }
         let arena = self.arena_at(memory, address, heap_max)?;
@@ -157,11 +157,11 @@ impl Glibc {
         Ok(state)
     }
 
-    /// The heaps of a non-main arena, the newest (which has the top) first.
+    /// Returns the heaps of a non-main arena, newest first (the newest has the top).
     ///
     /// # Errors
-    /// A heap cannot be read or does not belong to the arena, or the chain has a cycle. The heaps before it are lost on
-    /// purpose: their sizes cannot be trusted either.
+    /// A heap cannot be read or does not belong to the arena, or the chain has a cycle. The heaps read before
+    /// the error are dropped on purpose, because their sizes cannot be trusted either.
     pub fn heaps(&self, memory: &dyn Memory, arena: &ArenaState) -> Result<Vec<Heap>, ArenaError> {
         let mut heaps: Vec<Heap> = Vec::new();
         let mut seen = HashSet::new();
@@ -179,15 +179,13 @@ impl Glibc {
     }
 
     fn heap_at(&self, memory: &dyn Memory, arena: &ArenaState, address: u64) -> Result<Heap, ArenaError> {
-        let mut words = [0; 4];
-        for (word, offset) in words.iter_mut().zip([0, 8, 16, 24]) {
-            *word = memory.word(address.wrapping_add(offset)).map_err(|source| ArenaError::Unreadable {
-                what: "a heap",
-                address,
-                source,
-            })?;
-        }
-        let [arena_of_heap, prev, size, mprotected] = words;
+        let mut words = [[0; 8]; 4];
+        memory.read(address, words.as_flattened_mut()).map_err(|source| ArenaError::Unreadable {
+            what: "a heap",
+            address,
+            source,
+        })?;
+        let [arena_of_heap, prev, size, mprotected] = words.map(u64::from_le_bytes);
         let implausible = |reason: String| ArenaError::Implausible { what: "a heap", address, reason };
         if arena_of_heap != arena.address {
             return Err(implausible(format!(
@@ -209,9 +207,9 @@ impl Glibc {
         Ok(Heap { address, size, first_chunk, prev })
     }
 
-    /// The arena's own heap has the `malloc_state` after the `heap_info`, the others have chunks at once
-    /// (`_int_new_arena` and `sysmalloc`). The size of `heap_info`, 32 bytes up to 2.34 and 48 from 2.35 on, is the
-    /// arena's distance from its heap.
+    /// Returns the address of a heap's first chunk. In the arena's own heap the `malloc_state` follows the
+    /// `heap_info`; in the others chunks follow directly (`_int_new_arena` and `sysmalloc`). The size of
+    /// `heap_info`, 32 bytes up to 2.34 and 48 from 2.35 on, is the distance from the heap to its arena.
     fn first_chunk(&self, arena: &ArenaState, heap: u64) -> u64 {
         let header = arena.address % arena.heap_max;
         if heap == arena.heap_of(arena.address) {
@@ -221,8 +219,8 @@ impl Glibc {
         }
     }
 
-    /// `heap_max_size`: constant but for glibc 2.35 to 2.41 with mapped huge pages (`glibc.malloc.hugetlb=2`), where it
-    /// is four of them.
+    /// Returns `heap_max_size`, a constant except in glibc 2.35 to 2.41 with mapped huge pages
+    /// (`glibc.malloc.hugetlb=2`), where it is four huge pages.
     fn heap_max(&self, memory: &dyn Memory) -> u64 {
         let minor = self.version.as_deref().and_then(|v| v.strip_prefix("2.")?.parse().ok());
         let values = self.parameters.filter(|_| matches!(minor, Some(35..=41))).map(|p| p.read(memory));
@@ -255,8 +253,13 @@ impl ArenaState {
         }
     }
 
-    /// The heap that holds an address of a non-main arena (`heap_for_ptr`).
+    /// Returns the heap that contains an address of a non-main arena (`heap_for_ptr`).
     fn heap_of(&self, address: u64) -> u64 {
         address / self.heap_max * self.heap_max
+    }
+
+    /// Returns the address of the heap with the top, in a non-main arena.
+    pub(super) fn newest_heap(&self) -> u64 {
+        self.heap_of(self.top)
     }
 }

@@ -1,43 +1,44 @@
-//! Stopping a process while one of its arenas is at rest.
+//! Stops a process at a moment when one of its arenas is at rest.
 //!
-//! Chunks are changed under their arena's lock (`arena_get`, `__libc_lock_lock (av->mutex)` in malloc/malloc.c; what is
-//! done without it, putting a chunk into a thread cache or a fastbin, leaves all sizes as they are). So an arena whose
-//! lock is free while every thread stands still is consistent, to the byte. If the lock is held, the threads go on for a
-//! moment and are stopped again. A program with one thread takes no locks (`SINGLE_THREAD_P`): it may stand still in the
-//! middle of a change, and then the chunk that it works on does not check.
+//! Chunks change only under their arena's lock (`arena_get`, `__libc_lock_lock (av->mutex)` in
+//! malloc/malloc.c). The exception, putting a chunk into a thread cache or a fastbin, leaves all sizes
+//! unchanged. An arena whose lock is free while every thread is stopped is therefore consistent to the byte.
+//! If the lock is held, the threads resume for a moment and are stopped again. A single-threaded program
+//! takes no locks (`SINGLE_THREAD_P`): it may be stopped in the middle of a change, and then the chunk being
+//! changed fails its checks.
 
 use std::time::Duration;
 use unbloat_process::{Memory, Pid, Result, Stopped};
 
-/// How often a process is stopped to find its arena at rest. Where all threads do nothing but allocate, a dozen times were
-/// needed at most.
+/// Maximum number of stops to find the arena at rest. When all threads do nothing but allocate, a dozen were
+/// enough.
 const TRIES: usize = 100;
-/// How long the threads go on between two tries.
+/// Pause between two attempts, during which the threads run.
 const BETWEEN: Duration = Duration::from_micros(300);
 
-/// A process that stands still until [`AtRest::end`], or until this is dropped.
+/// A process that stays stopped until [`AtRest::end`] is called or this is dropped.
 #[derive(Debug)]
 pub(super) struct AtRest {
     stopped: Stopped,
-    /// How long it was stopped in vain.
+    /// Time for which it was stopped in vain.
     before: Duration,
     lock: Lock,
 }
 
-/// What the lock of an arena says while every thread stands still.
+/// State of an arena's lock while every thread is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Nobody changes the arena.
+    /// Nobody is changing the arena.
     Free,
-    /// A thread was stopped while it changed the arena.
+    /// A thread was stopped while changing the arena.
     Held,
-    /// It cannot be read: somebody may change the arena, or not.
+    /// The lock cannot be read, so the arena may or may not be changing.
     Unknown,
 }
 
 impl AtRest {
-    /// Stops a process, if possible when nobody changes the arena at this address. A lock that cannot be read is not tried
-    /// again: that is no matter of the moment.
+    /// Stops a process, if possible while nobody is changing the arena at this address. An unreadable lock is
+    /// not retried, since waiting would not make it readable.
     ///
     /// # Errors
     /// As [`Stopped::all`].
@@ -56,19 +57,20 @@ impl AtRest {
         Ok(AtRest { stopped, before, lock: Lock::of(memory, arena) })
     }
 
-    /// The arena's lock as it was when the process was stopped: held only if it was so at each try.
+    /// State of the arena's lock when the process was stopped: [`Lock::Held`] only if it was held at every
+    /// attempt.
     pub(super) fn lock(&self) -> Lock {
         self.lock
     }
 
-    /// Lets the threads go on; returns how long they stood still altogether.
+    /// Resumes the threads and returns the total time they were stopped.
     pub(super) fn end(self) -> Duration {
         self.before + self.stopped.resume()
     }
 }
 
 impl Lock {
-    /// `malloc_state` begins with its lock, a word of 32 bits that is 0 when nobody holds it.
+    /// Reads the lock: `malloc_state` starts with it, a 32-bit word that is 0 while nobody holds it.
     fn of(memory: &dyn Memory, arena: u64) -> Self {
         match memory.word(arena) {
             Ok(word) if word as u32 == 0 => Lock::Free,
@@ -99,7 +101,7 @@ mod tests {
         };
         let mut memory = SyntheticMemory::default();
         assert_eq!(lock(&memory), Lock::Unknown);
-        // The upper half of the word are the arena's flags.
+        // The upper half of the word holds the arena's flags.
         memory.write_word(ARENA, 0x2 << 32);
         assert_eq!(lock(&memory), Lock::Free);
         memory.write_word(ARENA, 1);

@@ -1,33 +1,34 @@
-//! The singly linked lists of cached chunks, followed many at a time.
+//! Singly linked lists of cached chunks, many of them followed at once.
 //!
-//! A list of a fastbin or thread cache links chunk to chunk. Since 2.32 each link is mangled with its own address
-//! (`PROTECT_PTR`: `(address >> 12) ^ pointer`). Every chunk is checked (alignment, size) before its link is followed, so
-//! that a list which changes meanwhile, or is damaged, ends instead of leading astray.
+//! The list of a fastbin or thread cache links chunk to chunk. Since 2.32 each link is mangled with its own
+//! address (`PROTECT_PTR`: `(address >> 12) ^ pointer`). Each chunk is validated (alignment, size) before its
+//! link is followed, so traversal ends if a list is damaged or changes meanwhile.
 
 use super::layout::{ALIGNMENT, CHUNK_HEADER, FLAGS, WORD};
 use super::marks::Marks;
 use super::spans::LiveSpan;
 use super::{ArenaState, Glibc};
+use crate::ranges::joined;
 use unbloat_process::{Memory, ResidentOnly, Result};
 
-/// One list: where it is now, and what its chunks must look like.
+/// A position in a list, and the properties that its chunks must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct List {
     /// User memory of the next chunk.
     pub at: u64,
-    /// The size that every chunk of the list has; `None` if they differ.
+    /// The size of every chunk in the list; `None` if sizes differ.
     pub size: Option<u64>,
-    /// Bytes from where a link leads to the user memory: links of fastbins lead to the chunk, those of thread caches to
+    /// Bytes from a link's target to the user memory: fastbin links point to the chunk, thread-cache links to
     /// its user memory.
     pub link_to_user: u64,
-    /// At most so many more.
+    /// Maximum number of chunks still to visit.
     pub left: u64,
-    /// Whose list it is: the caller's business.
+    /// The list's owner, as numbered by the caller.
     pub owner: usize,
 }
 
 impl List {
-    /// The list after the chunk whose link this is; a null pointer ends it.
+    /// Returns the list after the chunk that holds this link; a null pointer ends it.
     fn after(&self, link: u64, mangled: bool) -> Option<Self> {
         let target = if mangled { self.at >> 12 ^ link } else { link };
         let at = target.checked_add(self.link_to_user).filter(|_| target != 0)?;
@@ -35,8 +36,8 @@ impl List {
     }
 }
 
-/// Follows all lists to their ends, one step of each at a time, and gives every chunk (its owner, its address, its
-/// size) to `found`, which says whether it belongs to a heap.
+/// Follows all lists to their ends, advancing each by one step at a time, and passes every chunk (owner,
+/// address, size) to `visit`, which returns whether the chunk belongs to a heap.
 ///
 /// # Errors
 /// The process is gone or may not be read.
@@ -44,7 +45,7 @@ pub fn follow_all(
     memory: &dyn Memory,
     mangled: bool,
     mut lists: Vec<List>,
-    mut found: impl FnMut(usize, u64, u64) -> bool,
+    mut visit: impl FnMut(usize, u64, u64) -> bool,
 ) -> Result<()> {
     const HEAD: usize = 16;
     let careful = ResidentOnly::new(memory);
@@ -52,7 +53,7 @@ pub fn follow_all(
     let usable = |list: &List| list.left > 0 && list.at >= CHUNK_HEADER && list.at.is_multiple_of(ALIGNMENT);
     lists.retain(usable);
     while !lists.is_empty() && total < Marks::MAX {
-        // The size field and the link lie side by side.
+        // The size field and the link are adjacent.
         let addresses: Vec<u64> = lists.iter().map(|list| list.at - WORD).collect();
         let mut bytes = vec![0; addresses.len() * HEAD];
         let readable = careful.gather(&addresses, HEAD, &mut bytes)?;
@@ -64,7 +65,7 @@ pub fn follow_all(
                 |i: usize| head.get(i..i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
             let size = word(0) & !FLAGS;
             if list.size.is_some_and(|expected| expected != size)
-                || !found(list.owner, list.at - CHUNK_HEADER, size)
+                || !visit(list.owner, list.at - CHUNK_HEADER, size)
             {
                 continue;
             }
@@ -78,7 +79,7 @@ pub fn follow_all(
 }
 
 impl Glibc {
-    /// Tells whether links are mangled: since 2.32.
+    /// Returns whether links are mangled, as they are since 2.32.
     #[must_use]
     pub fn mangles_links(&self) -> bool {
         let minor =
@@ -86,7 +87,7 @@ impl Glibc {
         minor.is_none_or(|minor| minor >= 32)
     }
 
-    /// The chunks in an arena's fastbins.
+    /// Returns the chunks in an arena's fastbins.
     ///
     /// # Errors
     /// The process is gone or may not be read.
@@ -104,9 +105,14 @@ impl Glibc {
             owner: 0,
         };
         let lists = arena.fastbins.iter().enumerate().filter(|(_, head)| **head != 0).map(list).collect();
+        let ranges = joined(spans.iter().map(LiveSpan::range).collect());
+        let holds = |chunk: u64| {
+            let range = ranges.partition_point(|range| range.end <= chunk);
+            ranges.get(range).is_some_and(|range| range.contains(&chunk))
+        };
         let mut chunks = Vec::new();
         follow_all(memory, self.mangles_links(), lists, |_, chunk, _| {
-            let inside = spans.iter().any(|span| span.range().contains(&chunk)) && chunks.len() < Marks::MAX;
+            let inside = holds(chunk) && chunks.len() < Marks::MAX;
             if inside {
                 chunks.push(chunk);
             }

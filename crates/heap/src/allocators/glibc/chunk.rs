@@ -1,8 +1,9 @@
-//! Reading chunks out of a copied piece of a heap, trusting nothing.
+//! Parses chunks in a copied piece of a heap without trusting its contents.
 //!
-//! A chunk at `p` has its size, with three flag bits, at `p + 8` and its user memory from `p + 16` on. It is free when
-//! the *next* chunk's `PREV_IN_USE` bit is clear; then the next chunk's first word repeats the size ("foot"), which is
-//! checked. Chunks in a thread cache or fastbin look as if in use. (`struct malloc_chunk`, malloc/malloc.c.)
+//! A chunk at `p` has its size, with three flag bits, at `p + 8` and its user memory from `p + 16` on. It is
+//! free when the *next* chunk's `PREV_IN_USE` bit is clear; then the next chunk's first word repeats the size
+//! ("foot"), which is checked. Chunks in a thread cache or fastbin look as if they were in use. (`struct
+//! malloc_chunk`, malloc/malloc.c.)
 
 use super::layout::{ALIGNMENT, CHUNK_HEADER, FLAGS, IS_MMAPPED, MIN_CHUNK, PREV_IN_USE};
 use std::ops::Range;
@@ -14,64 +15,65 @@ pub struct Window<'a> {
     bytes: &'a [u8],
 }
 
-/// What stands at a place where a chunk should start.
+/// The contents of a place where a chunk should start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A chunk that ends within the window.
     Chunk {
         /// Its size.
         size: u64,
-        /// It is in a bin.
+        /// The chunk is in a bin.
         free: bool,
     },
-    /// A chunk whose successor lies outside of the window, so that its state cannot be seen.
+    /// A chunk whose successor lies outside the window, so that its state is not visible.
     Long {
         /// Its size.
         size: u64,
     },
-    /// The two words that end a heap or a run of the main arena; `size` bytes belong to it.
+    /// The two words that end a heap or a run of the main arena; `size` bytes belong to them.
     Fencepost {
-        /// Bytes, 16.
+        /// Bytes: 16.
         size: u64,
     },
-    /// The end of a heap that is not the newest.
+    /// The end of a heap other than the newest.
     End,
-    /// The header itself lies outside of the window.
+    /// The header itself lies outside the window.
     Outside,
-    /// Nothing that malloc would have written.
+    /// Words that malloc would never have written.
     Broken(Break),
 }
 
-/// What is wrong at a place where a chunk should start.
+/// An invalid chunk header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Break {
-    /// Where the chunk should start.
+    /// The address where a chunk should start.
     pub address: u64,
-    /// The two words there: equal ones at every later look mean damage, not change.
+    /// The two words found there. If they are still the same at every later look, they are damage rather than
+    /// a change.
     pub words: [u64; 2],
 }
 
 impl<'a> Window<'a> {
-    /// `bytes` as copied from `start` on.
+    /// Wraps `bytes` copied from address `start`.
     #[must_use]
     pub fn new(start: u64, bytes: &'a [u8]) -> Self {
         Window { start, bytes }
     }
 
-    /// Addresses of the window.
+    /// Returns the addresses of the window.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.bytes.len() as u64
     }
 
-    /// The word at an address, if it lies in the window.
+    /// Returns the word at an address, if it lies in the window.
     #[must_use]
     pub fn word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
         Some(u64::from_le_bytes(self.bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
     }
 
-    /// What stands at `address`, in a heap that ends at `end`.
+    /// Classifies the contents of `address`, in a heap that ends at `end`.
     #[must_use]
     pub fn place(&self, address: u64, end: u64) -> Place {
         let (Some(foot), Some(head)) = (self.word(address), self.word(address + 8)) else {
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn places_are_told_apart() {
-        // In use (32), free (32), in use (48) to the end of the window, then nothing.
+        // In use (32), free (32), in use (48) up to the end of the window, then nothing.
         let bytes = window(&[0, 0x21, 1, 2, 0, 0x21, 3, 4, 0x20, 0x30, 5, 6, 0, 0]);
         let w = Window::new(0x1000, &bytes);
         assert_eq!(w.place(0x1000, 0x9000), Place::Chunk { size: 32, free: false });

@@ -1,9 +1,9 @@
-//! Telling damage from change.
+//! Tells damage from change.
 //!
-//! In a program that runs, a chunk is now and then seen in the middle of a change, and twice in a row if the thread that
-//! changes it loses its processor just then or changes the same chunk over and over. Damage stays: the same words stand in
-//! the same place at every later look, from the start of the heap on and while nobody holds the arena's lock. What does
-//! not stay was change, and its bytes are unsettled.
+//! In a running program, a chunk is now and then seen in the middle of a change, and even twice in a row if
+//! the thread changing it is preempted just then or changes the same chunk over and over. Damage persists:
+//! the same words are in the same place at every later look, reached from the start of the heap while nobody
+//! holds the arena's lock. Anything that does not persist was a change, and its bytes are unsettled.
 
 use super::Glibc;
 use super::accounting::Knowledge;
@@ -15,39 +15,39 @@ use super::trim::TopRule;
 use super::walk::Walker;
 use crate::model::{Note, NoteCode};
 use std::time::Duration;
-use unbloat_process::{Maps, Memory, PAGE_SIZE, ResidentOnly, Result};
+use unbloat_process::{Maps, Memory, ResidentOnly, Result, page_size};
 
-/// Pauses before the later looks: short ones, which most changes do not outlast, and one longer than a container stands
-/// still that has used up its share of the processor (`cpu.cfs_period_us`, 100 ms).
+/// Pauses before the later looks: short ones that outlast most changes, and one longer than a throttled
+/// container stands still (`cpu.cfs_period_us`, 100 ms).
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(2),
     Duration::from_millis(5),
     Duration::from_millis(20),
     Duration::from_millis(120),
 ];
-/// A look while somebody holds the arena's lock says nothing. So many are made.
+/// Maximum number of looks. A look while somebody holds the arena's lock proves nothing.
 const TRIES: usize = 30;
-/// The pause between those.
+/// Pause between two of those looks.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 
-/// A place in a heap where a chunk must start and none does, whenever it is looked at.
+/// A place in a heap where a chunk must start but no look finds one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
-    /// Where the heap starts.
+    /// Start of the heap.
     pub heap: u64,
-    /// The place.
+    /// The invalid header.
     pub place: Break,
 }
 
 impl Damage {
-    /// The damage as a report tells it.
+    /// The damage as a note for the report.
     #[must_use]
     pub fn note(&self) -> Note {
         let [foot, head] = self.place.words;
         let text = format!(
-            "The heap at {:#x} is damaged: at {:#x}, where a chunk must start, stand {foot:#x} and {head:#x}, each time \
-             that it was looked at. The program has written beyond a block of memory; what lies between there and the \
-             next chunk is counted as unsettled.",
+            "The heap at {:#x} is damaged: at {:#x}, where a chunk must start, every look found {foot:#x} \
+             and {head:#x}. The program has written beyond the end of a memory block; the bytes from there \
+             to the next chunk are counted as unsettled.",
             self.heap, self.place.address
         );
         Note::new(NoteCode::HeapDamaged, text)
@@ -55,57 +55,78 @@ impl Damage {
 }
 
 impl Survey {
-    /// The first damaged place of each arena. Takes time, a few looks more, only if some place did not check.
+    /// Returns the first damaged place of each arena. Takes extra time (a few more looks) only if some place
+    /// failed its checks.
     ///
     /// # Errors
     /// The process is gone or may not be read.
     pub fn damage(&self, glibc: &Glibc, memory: &dyn Memory, maps: &Maps) -> Result<Vec<Damage>> {
         let ground = Ground { glibc, memory, maps, parameters: self.parameters, runs: self.runs.clone() };
-        let mut found = Vec::new();
-        for arena in &self.arenas {
-            found.extend(damage(&ground, arena)?);
-        }
-        Ok(found)
-    }
-}
-
-fn damage(ground: &Ground<'_>, arena: &SurveyedArena) -> Result<Option<Damage>> {
-    let mut suspects = arena.tally.breaks.clone();
-    for pause in PAUSES {
+        let suspects = |arena| Suspects { arena, places: arena.tally.breaks.clone(), looked: false };
+        let mut suspects: Vec<Suspects<'_>> = self.arenas.iter().map(suspects).collect();
+        suspects.retain(|suspects| !suspects.places.is_empty());
         if suspects.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        std::thread::sleep(pause);
-        let still = look(ground, arena)?;
-        suspects.retain(|suspect| still.contains(suspect));
+        let mut walker = Walker::new(memory);
+        for pause in PAUSES {
+            std::thread::sleep(pause);
+            look_again(&ground, &mut walker, &mut suspects)?;
+            suspects.retain(|suspects| !suspects.places.is_empty());
+        }
+        Ok(suspects.iter().filter_map(Suspects::first).collect())
     }
-    let heap_of = |place: Break| {
-        arena.spans.iter().find(|span| span.contains(&place.address)).map_or(0, |span| span.start)
-    };
-    Ok(suspects.first().map(|&place| Damage { heap: heap_of(place), place }))
 }
 
-/// The places of an arena that do not check while nobody holds its lock; none if somebody always does.
-fn look(ground: &Ground<'_>, arena: &SurveyedArena) -> Result<Vec<Break>> {
-    let careful = ResidentOnly::new(ground.memory);
-    let at_rest = || ground.glibc.reread(&careful, &arena.state).ok().filter(|state| state.mutex == 0);
+/// The places of an arena that have failed their checks at every look so far.
+struct Suspects<'a> {
+    arena: &'a SurveyedArena,
+    places: Vec<Break>,
+    /// Tells whether this round has looked at them.
+    looked: bool,
+}
+
+impl Suspects<'_> {
+    fn first(&self) -> Option<Damage> {
+        let place = *self.places.first()?;
+        let span = self.arena.spans.iter().find(|span| span.contains(&place.address));
+        Some(Damage { heap: span.map_or(0, |span| span.start), place })
+    }
+}
+
+/// Keeps the places that fail their checks while nobody holds their arena's lock; none of an arena whose lock is always
+/// held. All arenas are waited for together: a process may claim thousands, and lock each.
+fn look_again(ground: &Ground<'_>, walker: &mut Walker<'_>, suspects: &mut [Suspects<'_>]) -> Result<()> {
+    suspects.iter_mut().for_each(|suspects| suspects.looked = false);
     for _ in 0..TRIES {
-        if let Some(state) = at_rest() {
-            let breaks = breaks(ground.memory, &ground.spans(&state).unwrap_or_default())?;
-            if at_rest().is_some() {
-                return Ok(breaks);
+        for suspects in suspects.iter_mut().filter(|suspects| !suspects.looked) {
+            if let Some(still) = look(ground, walker, suspects.arena)? {
+                suspects.places.retain(|place| still.contains(place));
+                suspects.looked = true;
             }
+        }
+        if suspects.iter().all(|suspects| suspects.looked) {
+            return Ok(());
         }
         std::thread::sleep(BETWEEN_TRIES);
     }
-    Ok(Vec::new())
+    suspects.iter_mut().filter(|suspects| !suspects.looked).for_each(|suspects| suspects.places.clear());
+    Ok(())
 }
 
-fn breaks(memory: &dyn Memory, spans: &[LiveSpan]) -> Result<Vec<Break>> {
+/// Returns the places of an arena that fail their checks; `None` if somebody held its lock.
+fn look(ground: &Ground<'_>, walker: &mut Walker<'_>, arena: &SurveyedArena) -> Result<Option<Vec<Break>>> {
+    let careful = ResidentOnly::new(ground.memory);
+    let at_rest = || ground.glibc.reread(&careful, &arena.state).ok().filter(|state| state.mutex == 0);
+    let Some(state) = at_rest() else { return Ok(None) };
+    let breaks = breaks(ground.memory, walker, &ground.spans(&state).unwrap_or_default())?;
+    Ok(at_rest().map(|_| breaks))
+}
+
+fn breaks(memory: &dyn Memory, walker: &mut Walker<'_>, spans: &[LiveSpan]) -> Result<Vec<Break>> {
     let none = Marks::default();
-    let top_rule = TopRule { merged_from: u64::MAX, cuttable: false, unit: PAGE_SIZE };
+    let top_rule = TopRule { merged_from: u64::MAX, cuttable: false, unit: page_size() };
     let knowledge = Knowledge { cached: &none, fast: &none, own: &none, claims: &[], top_rule };
-    let mut walker = Walker::new(memory);
     let mut breaks = Vec::new();
     for live in spans {
         let tally = walker.walk(&live.span, &knowledge, &mut || live.frontier(memory), &mut ())?;

@@ -1,4 +1,4 @@
-//! glibc's heap as one of the heaps that a process may have.
+//! glibc's heap, behind the interface of all walkers.
 
 use super::Glibc;
 use super::damage::Damage;
@@ -39,7 +39,8 @@ impl Heap for Glibc {
     }
 
     fn predict(&self, look: &Look<'_>) -> Result<Prediction> {
-        // Chunks in thread caches look as if they were in use, and a trim leaves them alone: no need to tell them apart.
+        // Chunks in thread caches look as if they were in use, and a trim leaves them alone, so there is no
+        // need to tell them apart.
         let context = Context { maps: look.maps, threads: &[], claims: look.claims, stop: None };
         let survey = Survey::take(self, look.memory, context, &mut ())?;
         let total = survey.total();
@@ -48,7 +49,7 @@ impl Heap for Glibc {
             .then(|| "its heap changed while it was read, so the prediction is only about right".to_owned());
         let damage = survey.damage(self, look.memory, look.maps)?.first().map(|damage| {
             let text = damage.note().text;
-            format!("its heap is damaged, and malloc ends the program when it finds that. {text}")
+            format!("its heap is damaged, and malloc aborts the program if it detects that. {text}")
         });
         Ok(Prediction { bytes: total.resident(Use::Trimmable), rough, damage })
     }
@@ -60,7 +61,7 @@ fn recheck(glibc: Glibc, survey: Survey) -> Recheck {
     })
 }
 
-/// Tells an observer of blocks what the walk tells of chunks.
+/// Translates a walk's chunks into blocks for an observer.
 pub struct Chunks<'o>(pub &'o mut dyn Observer);
 
 impl ChunkObserver for Chunks<'_> {
@@ -69,7 +70,8 @@ impl ChunkObserver for Chunks<'_> {
     }
 
     fn chunk(&mut self, chunk: &Chunk) {
-        // Of a chunk's size the header takes one word, of a mapped chunk's two; the census counts them as overhead.
+        // The header takes one word of a chunk's size, or two of a mapped chunk's; the census counts them as
+        // overhead.
         let header = match chunk.state {
             ChunkState::Live => 8,
             ChunkState::Mapped => 16,
@@ -84,7 +86,7 @@ impl ChunkObserver for Chunks<'_> {
 }
 
 impl SurveyedArena {
-    /// The arena as the report shows it.
+    /// Converts the arena for the report.
     #[must_use]
     pub fn row(&self, caches: &Caches) -> Arena {
         let tally = &self.tally;

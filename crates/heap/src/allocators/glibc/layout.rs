@@ -1,7 +1,7 @@
 //! Offsets of the fields of glibc's structures, by version. 64-bit only; in bytes.
 //!
-//! The version is never taken from a name: the distance between `main_arena` and its own `next` field, which the
-//! linker leaves in the file, tells which layout it is (see [`super::locate`]).
+//! The layout is never derived from a version string. It follows from the distance between `main_arena` and
+//! its own `next` field, which the linker leaves in the file (see [`super::locate`]).
 
 /// `sizeof (size_t)`, `SIZE_SZ`.
 pub const WORD: u64 = 8;
@@ -11,19 +11,19 @@ pub const ALIGNMENT: u64 = 16;
 pub const MIN_CHUNK: u64 = 32;
 /// Offset of a chunk's user memory from its address.
 pub const CHUNK_HEADER: u64 = 16;
-/// `sizeof (struct malloc_chunk)`: what `mtrim` leaves at the start of a free chunk.
+/// `sizeof (struct malloc_chunk)`, which `mtrim` leaves at the start of a free chunk.
 pub const FREE_CHUNK_HEADER: u64 = 48;
-/// Bit of a size field: the chunk before is in use.
+/// Size field bit: the previous chunk is in use.
 pub const PREV_IN_USE: u64 = 1;
-/// Bit of a size field: the chunk has a mapping of its own.
+/// Size field bit: the chunk has its own mapping.
 pub const IS_MMAPPED: u64 = 2;
 /// All flag bits of a size field.
 pub const FLAGS: u64 = 7;
-/// `HEAP_MAX_SIZE` (malloc/arena.c): heaps of non-main arenas are aligned to it.
+/// `HEAP_MAX_SIZE` (malloc/arena.c), the alignment of heaps of non-main arenas.
 pub const HEAP_MAX: u64 = 64 << 20;
 /// `NFASTBINS`.
 pub const FASTBINS: usize = 10;
-/// Bit of `malloc_state.flags`: the main arena's memory has holes.
+/// Bit of `malloc_state.flags`: the main arena's memory is not contiguous.
 pub const NONCONTIGUOUS: u32 = 2;
 
 /// The layout of `struct malloc_state`.
@@ -37,10 +37,10 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// All layouts that are known.
+    /// All known layouts.
     pub const ALL: [Layout; 2] = [Layout::Fastbins, Layout::NoFastbins];
 
-    /// The layout whose `next` field lies at this offset.
+    /// Returns the layout whose `next` field lies at this offset.
     #[must_use]
     pub fn with_next_at(offset: u64) -> Option<Self> {
         Layout::ALL.into_iter().find(|layout| layout.next() == offset)

@@ -1,10 +1,11 @@
-//! Finding `main_arena` and `mp_` in a libc without symbols.
+//! Finds `main_arena` and `mp_` in a libc without symbols.
 //!
-//! `main_arena` is defined as `{ .next = &main_arena, .attached_threads = 1 }` (malloc/malloc.c) and otherwise zero. In
-//! a shared libc the pointer needs a `RELATIVE` relocation, so: a relocated word at `r` that will hold the address `A`,
-//! with `r - A` the offset of `next` in a known layout, only zeros from `A` to `r`, and the words 0, 1, 0, 0 after it.
-//! In a statically linked program at a fixed address the pointer stands in the data itself. There is exactly one such
-//! place in every libc that was tried (2.31 to 2.44, amd64 and arm64), and the distance tells the layout.
+//! `main_arena` is defined as `{ .next = &main_arena, .attached_threads = 1 }` (malloc/malloc.c) and
+//! otherwise zero. In a shared libc the pointer needs a `RELATIVE` relocation, so: a relocated word at `r`
+//! that will hold the address `A`, with `r - A` the offset of `next` in a known layout, only zeros from `A`
+//! to `r`, and the words 0, 1, 0, 0 after it. In a statically linked program at a fixed address the pointer
+//! stands in the data itself. There is exactly one such place in every libc that was tried (2.31 to 2.44,
+//! amd64 and arm64), and the distance tells the layout.
 //!
 //! `mp_` is initialized with `trim_threshold` = `mmap_threshold` = 128 KiB and `arena_test` = 8.
 
@@ -13,36 +14,34 @@ use std::ops::{ControlFlow, Range};
 use unbloat_process::elf::{Elf, Source};
 use unbloat_process::{Image, Maps, Pid};
 
-/// Writable segments larger than this are not searched.
+/// Writable segments larger than this are skipped.
 const MAX_DATA_BYTES: u64 = 64 << 20;
-/// What stands before the version in the text that `gnu_get_libc_version` belongs to (csu/version.c).
+/// Text before the version in the string behind `gnu_get_libc_version` (csu/version.c).
 const BANNER: &[u8] = b"GNU C Library";
 
-/// A glibc in a process: where its allocator's variables are.
+/// The glibc in a process, and the addresses of its allocator's variables.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Glibc {
     /// Address of `main_arena`.
     pub main_arena: u64,
     /// The layout of its arenas.
     pub layout: Layout,
-    /// `mp_`, where it was found.
+    /// `mp_`, if it was found.
     pub parameters: Option<Parameters>,
-    /// The version as the library states it, for example `2.36`.
+    /// The version as stated by the library, for example `2.36`.
     pub version: Option<String>,
-    /// Linked into the program itself.
+    /// glibc is linked statically into the program.
     pub linked_statically: bool,
 }
 
-/// Why glibc's allocator could not be found.
+/// The reason why glibc's allocator could not be found.
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    /// No file of the process looks like glibc.
+    /// No mapped file looks like glibc.
     #[error("no glibc is mapped, and the program has none linked in")]
     NoGlibc,
     /// The library is there but has no main arena of a known layout.
-    #[error(
-        "{path} has no main arena of a layout that is known (glibc 2.27 to 2.43). Please report its version"
-    )]
+    #[error("{path} has no main arena with a known layout (glibc 2.27 to 2.43). Please report its version")]
     UnknownLayout {
         /// The library's file.
         path: String,
@@ -52,7 +51,7 @@ pub enum LocateError {
     Ambiguous {
         /// The library's file.
         path: String,
-        /// How many.
+        /// Number of candidates.
         count: usize,
     },
     /// The file cannot be read.
@@ -61,7 +60,7 @@ pub enum LocateError {
 }
 
 impl Glibc {
-    /// Finds the glibc of a process: the shared library, or the one in the program itself.
+    /// Finds the glibc of a process: the shared library, or the copy linked into the program.
     ///
     /// # Errors
     /// There is none, its file cannot be opened, or its layout is not known.
@@ -104,12 +103,12 @@ impl Glibc {
     }
 }
 
-/// What the data of an ELF file tells, by link-time addresses.
+/// The allocator's variables in an ELF file, by link-time addresses.
 #[derive(Debug, Default)]
 pub struct Statics {
-    /// Places that look like the main arena.
+    /// Candidates for the main arena.
     pub main_arenas: Vec<(u64, Layout)>,
-    /// `mp_`, if exactly one place looks like it.
+    /// `mp_`, if there is exactly one candidate.
     pub parameters: Option<Parameters>,
 }
 
@@ -144,7 +143,7 @@ impl Statics {
     }
 }
 
-/// The bytes of a writable segment as they lie in the file.
+/// The bytes of a writable segment as stored in the file.
 struct Data {
     start: u64,
     bytes: Vec<u8>,
@@ -170,7 +169,7 @@ impl Data {
         (first..=last).step_by(8).filter_map(|at| Some((at, self.word(at)?)))
     }
 
-    /// Tells whether a word at `at` that will point to `target` makes `target` the main arena.
+    /// Returns `target` as the main arena if a pointer to it at `at` makes it one.
     fn main_arena(&self, at: u64, target: u64) -> Option<(u64, Layout)> {
         let layout = Layout::with_next_at(at.checked_sub(target)?)?;
         let before = self.slice(target, layout.next())?;
@@ -185,7 +184,8 @@ fn is_libc_name(path: Option<&std::path::Path>) -> bool {
     name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"))
 }
 
-/// The version in the library's banner: `GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable release version 2.36.`
+/// Extracts the version from the library's banner: `GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable
+/// release version 2.36.`
 fn version(image: &Image) -> Option<String> {
     let banner = image.find_bytes(BANNER, 256)?;
     let text = String::from_utf8_lossy(&banner);

@@ -1,12 +1,13 @@
-//! Proving that a stopped thread holds no lock of glibc's malloc, while all others run.
+//! Proves that a stopped thread holds no glibc malloc lock while all others run.
 //!
-//! A lock that the stopped thread held would stay held for as long as it is stopped. So an arena whose lock is seen free
-//! once during that time is not held by it, whoever takes it before or after; and if that has been seen of every arena,
-//! the thread is not inside of malloc. That is all that `malloc_trim` needs: it takes each arena's lock in turn, as any
-//! thread does, and nobody who holds one waits for anything but the kernel.
+//! A lock held by the stopped thread would stay held for as long as it is stopped. An arena whose lock is
+//! seen free once during that time is therefore not held by it, whoever takes the lock before or after. Once
+//! every arena's lock has been seen free, the thread is known to be outside malloc. `malloc_trim` needs no
+//! more than that: it takes each arena's lock in turn, as any thread does, and a thread that holds one waits
+//! for nothing but the kernel.
 //!
-//! A program with one thread takes no locks (`SINGLE_THREAD_P`): there the system call proves it. malloc makes none of
-//! those on the known list.
+//! A single-threaded program takes no locks (`SINGLE_THREAD_P`). There the system call is the proof, since
+//! malloc makes none of those on the known list.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -16,9 +17,9 @@ use std::time::{Duration, Instant};
 use unbloat_process::remote::Safety;
 use unbloat_process::{LiveMemory, Memory, ResidentOnly};
 
-/// How long a thread is held to see all locks free.
+/// Maximum time to hold a thread while waiting to see all locks free.
 const PATIENCE: Duration = Duration::from_micros(300);
-/// The lock is a word of 32 bits, the first of `struct malloc_state`; 0 is free.
+/// Size of the lock: the first word of `struct malloc_state`, 32 bits; 0 means free.
 const LOCK_BYTES: usize = 4;
 
 /// The locks of all arenas.
@@ -26,7 +27,7 @@ const LOCK_BYTES: usize = 4;
 pub struct ArenaLocks {
     glibc: Glibc,
     arenas: Vec<u64>,
-    /// `main_arena.next`: new arenas are put there, and none ever goes (`_int_new_arena`, malloc/arena.c).
+    /// `main_arena.next`: new arenas are inserted there and never removed (`_int_new_arena`, malloc/arena.c).
     newest: u64,
 }
 
@@ -51,12 +52,12 @@ impl ArenaLocks {
         Ok(())
     }
 
-    /// Tells whether a thread that is stopped now is outside of malloc.
+    /// Determines whether a currently stopped thread is outside malloc.
     pub fn verdict(&mut self, memory: &LiveMemory) -> Safety {
         let start = Instant::now();
         let next = self.glibc.main_arena + self.glibc.layout.next();
         if memory.word(next).ok() != Some(self.newest) {
-            // For the next attempt; if it fails, that will find the same again.
+            // Prepares the next attempt; on failure that attempt finds the same again.
             let _ = self.list(memory);
             return Safety::Busy("a new arena has just appeared");
         }

@@ -1,14 +1,14 @@
-//! Sorted chunk addresses, looked up in the order of a walk.
+//! Sorted chunk addresses, looked up in walk order.
 
-/// Addresses of chunks that are not what they look like: in a thread cache, in a fastbin, or malloc's own.
+/// Addresses of chunks that look in use but are not: in a thread cache, in a fastbin, or malloc's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks(Vec<u64>);
 
 impl Marks {
-    /// More addresses than this are not kept (32 MiB); what is left out counts as live.
+    /// Maximum number of addresses kept (32 MiB); the chunks of any more count as live.
     pub const MAX: usize = 4 << 20;
 
-    /// The addresses in any order.
+    /// Creates the set from addresses in any order.
     #[must_use]
     pub fn new(mut addresses: Vec<u64>) -> Self {
         addresses.sort_unstable();
@@ -16,40 +16,40 @@ impl Marks {
         Marks(addresses)
     }
 
-    /// How many.
+    /// The number of addresses.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// None at all.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The last one before `address`.
+    /// The last address before `address`.
     #[must_use]
     pub fn last_before(&self, address: u64) -> Option<u64> {
         let after = self.0.partition_point(|&a| a < address);
         after.checked_sub(1).and_then(|i| self.0.get(i)).copied()
     }
 
-    /// A reader for a walk that starts at `address`.
+    /// A cursor for a walk that starts at `address`.
     #[must_use]
     pub fn from(&self, address: u64) -> MarksCursor<'_> {
         MarksCursor { rest: &self.0[self.0.partition_point(|&a| a < address)..] }
     }
 }
 
-/// Marks ahead of a walk.
+/// The marks ahead of a walk.
 #[derive(Debug, Clone)]
 pub struct MarksCursor<'a> {
     rest: &'a [u64],
 }
 
 impl MarksCursor<'_> {
-    /// Tells whether `address` is marked. Addresses must be asked for in ascending order.
+    /// Returns whether `address` is marked. Addresses must be queried in ascending order.
     pub fn has(&mut self, address: u64) -> bool {
         while let Some((&first, rest)) = self.rest.split_first() {
             if first > address {

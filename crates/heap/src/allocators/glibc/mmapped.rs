@@ -1,36 +1,39 @@
-//! Large chunks that have mappings of their own.
+//! Finds large chunks that have their own mappings.
 //!
-//! Nothing links them: they are recognized by their header (`sysmalloc_mmap` and `_int_memalign`, malloc/malloc.c). A chunk
-//! starts with its mapping, unless an alignment was asked for: then its first word is its offset in the mapping, and its
-//! user memory starts at a multiple of a power of two. Its size has only `IS_MMAPPED` set, and offset and size together are
-//! the mapping, from 2.43 on less 16 bytes; there the lowest bit of the first word says that it is of huge pages. The kernel
-//! joins adjacent mappings, so a chunk's mapping may start at any page of one. How many there are, and their bytes, stands
-//! in `mp_`.
+//! Nothing links them, so they are recognized by their header (`sysmalloc_mmap` and `_int_memalign`,
+//! malloc/malloc.c). A chunk starts with its mapping unless an alignment was requested: then its first word
+//! is its offset in the mapping, and its user memory starts at a multiple of a power of two. Its size has
+//! only `IS_MMAPPED` set. Offset plus size is the length of the mapping, less 16 bytes from 2.43 on, where
+//! the lowest bit of the first word marks huge pages. The kernel joins adjacent mappings, so a chunk's
+//! mapping may start at any page of a kernel mapping. `mp_` has the number of mapped chunks and their total
+//! bytes.
 
 use super::layout::{CHUNK_HEADER, FLAGS, IS_MMAPPED};
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Result};
+use unbloat_process::{Memory, Result, page_size, windows};
 
-/// Bytes whose residency is asked for at once.
+/// Bytes per residency query.
 const STRIDE_BYTES: u64 = 64 << 20;
-/// Pages that are looked at with one call.
+/// Pages examined per call.
 const BATCH: usize = 1024;
 const HEADER_BYTES: usize = 16;
-/// Where in a page a chunk may start: with the page, or so that its user memory is aligned to 64, 128, … bytes or to the
-/// next page (an alignment of 32 leaves no room for a chunk before it and takes the next multiple, 64).
+/// Offsets within a page where a chunk may start: at the start of the page, or so that its user memory is
+/// aligned to 64, 128, … bytes or to the next page (an alignment of 32 leaves no room for a preceding chunk
+/// and takes the next multiple, 64).
 const OFFSETS: [u64; 8] = [0, 0x30, 0x70, 0xf0, 0x1f0, 0x3f0, 0x7f0, 0xff0];
 
-/// A chunk with a mapping of its own.
+/// A chunk with its own mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedChunk {
     /// The whole mapping.
     pub mapping: Range<u64>,
-    /// Where the chunk itself starts in it.
+    /// The address of the chunk within it.
     pub address: u64,
 }
 
-/// Finds the mapped chunks whose mappings lie in one of the ranges, in order; absent pages are not touched. Aligned ones,
-/// which take eight times as many reads, are looked for only when there are less than `expected` without them.
+/// Finds the mapped chunks whose mappings lie in one of the ranges, in order, without touching absent pages.
+/// Aligned chunks take eight times as many reads, so they are searched for only if fewer than `expected`
+/// chunks are found without them.
 ///
 /// # Errors
 /// The process is gone or may not be read.
@@ -51,14 +54,18 @@ pub fn find(memory: &dyn Memory, ranges: &[Range<u64>], expected: u64) -> Result
 fn in_range(memory: &dyn Memory, range: &Range<u64>, offsets: &[u64]) -> Result<Vec<MappedChunk>> {
     let mut chunks: Vec<MappedChunk> = Vec::new();
     let mut headers = vec![0; BATCH * offsets.len() * HEADER_BYTES];
-    let mut at = range.start.next_multiple_of(PAGE_SIZE);
-    while at < range.end {
-        let end = (at / STRIDE_BYTES * STRIDE_BYTES).saturating_add(STRIDE_BYTES).min(range.end);
-        let residency = memory.residency(at, (end - at).next_multiple_of(PAGE_SIZE))?;
-        let mut pages = residency.resident_runs().flat_map(|run| run.step_by(PAGE_SIZE as usize)).peekable();
-        at = end;
+    let whole = range.start.next_multiple_of(page_size())..range.end;
+    for window in windows(memory, &whole, STRIDE_BYTES) {
+        // Where a chunk that was found reaches, nothing is looked for.
+        let at = window.start.max(chunks.last().map_or(0, |chunk| chunk.mapping.end));
+        if at >= window.end {
+            continue;
+        }
+        let residency = memory.residency(at, (window.end - at).next_multiple_of(page_size()))?;
+        let mut pages =
+            residency.resident_runs().flat_map(|run| run.step_by(page_size() as usize)).peekable();
         while let Some(&first) = pages.peek() {
-            // The pages of a chunk that was found are passed over unread.
+            // Skips the pages of the last chunk found.
             let known = chunks.last().map_or(0, |chunk| chunk.mapping.end);
             if first < known {
                 pages.next();
@@ -77,22 +84,21 @@ fn in_range(memory: &dyn Memory, range: &Range<u64>, offsets: &[u64]) -> Result<
                 chunks.extend(found.map(|mapping| MappedChunk { mapping, address }));
             }
         }
-        at = chunks.last().map_or(at, |chunk| at.max(chunk.mapping.end));
     }
     Ok(chunks)
 }
 
-/// The mapping of the chunk that has this header at `address`.
+/// Returns the mapping of the chunk with this header at `address`.
 fn mapping_of(address: u64, header: &[u8]) -> Option<Range<u64>> {
     let word = |i: usize| header.get(i..i + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     let (offset, head) = (word(0)? & !1, word(8)?);
     let size = head & !FLAGS;
-    let start = address.checked_sub(offset).filter(|start| start.is_multiple_of(PAGE_SIZE))?;
-    // Up to 2.42, and from 2.43 on.
+    let start = address.checked_sub(offset).filter(|start| start.is_multiple_of(page_size()))?;
+    // Up to 2.42, and from 2.43 on, respectively.
     let ends =
         [0, CHUNK_HEADER].into_iter().filter_map(|spare| address.checked_add(size)?.checked_add(spare));
-    let end = ends.into_iter().find(|end| end.is_multiple_of(PAGE_SIZE))?;
-    (head & FLAGS == IS_MMAPPED && end - start >= PAGE_SIZE && size >= CHUNK_HEADER).then_some(start..end)
+    let end = ends.into_iter().find(|end| end.is_multiple_of(page_size()))?;
+    (head & FLAGS == IS_MMAPPED && end - start >= page_size() && size >= CHUNK_HEADER).then_some(start..end)
 }
 
 #[cfg(test)]
@@ -123,13 +129,13 @@ mod tests {
         assert_eq!(aligned(0xfe0, 0x101012), None);
     }
 
-    /// One over the border between two strides, directly followed by an aligned one.
+    /// A chunk across the border between two strides, followed directly by an aligned one.
     #[test]
     fn chunks_over_a_stride_and_next_to_each_other() {
         let mut memory = SyntheticMemory::default();
         let (start, middle) = (AT + STRIDE_BYTES - 0x3000, AT + STRIDE_BYTES + 0x5000);
-        for page in (start..middle + 0x4000).step_by(PAGE_SIZE as usize) {
-            memory.write(page, &[0; PAGE_SIZE as usize]);
+        for page in (start..middle + 0x4000).step_by(page_size() as usize) {
+            memory.write(page, &vec![0; page_size() as usize]);
         }
         memory.write(start, &header(0, 0x8002));
         memory.write(middle + 0xff0, &header(0xff0, 0x3012));

@@ -3,26 +3,27 @@
 //! | module | concept |
 //! |---|---|
 //! | [`layout`] | where the fields of glibc's structures lie, by version |
-//! | [`locate`] | finding `main_arena` and `mp_` without symbols |
+//! | [`locate`] | `main_arena` and `mp_`, found without symbols |
 //! | [`arena`] | the ring of arenas and their heaps |
 //! | [`parameters`] | the settings in force (`mp_`) |
-//! | [`chunk`] | reading chunks out of copied bytes |
-//! | [`walk`] | walking a span of chunks in bounded memory, with re-reading |
-//! | [`accounting`] | counting and passing on what a walk establishes |
+//! | [`chunk`] | chunks parsed from copied bytes |
+//! | [`walk`] | walks a span of chunks in bounded memory, with re-reading |
+//! | [`accounting`] | tallies a walk's findings and passes them on |
 //! | [`runs`] | the main arena's memory that is not on the program break |
 //! | [`spans`] | the pieces of memory that an arena has, and where they end now |
-//! | `at_rest` | stopping the process while an arena is at rest |
-//! | [`survey`] | one look at all of it |
-//! | [`damage`] | telling damage from change |
+//! | `at_rest` | stops the process while an arena is at rest |
+//! | [`survey`] | one pass over all arenas |
+//! | [`damage`] | tells damage from change |
 //! | [`mmapped`] | large chunks with mappings of their own |
 //! | [`bins`] | lists of cached chunks |
-//! | [`threads`] | what libc knows of each thread: arena, cache, stack |
+//! | [`threads`] | libc's view of each thread: arena, cache, stack |
 //! | [`tcache`] | the thread caches |
 //! | [`marks`] | chunks that look in use but are cached |
-//! | [`trim`] | what `malloc_trim(0)` would return |
-//! | [`locks`] | proving that a thread holds no lock of malloc |
-//! | [`heap`] | what inspect and trim ask of it |
-//! | [`observer`] | what a walk tells while it goes |
+//! | [`trim`] | predicts what `malloc_trim(0)` would return |
+//! | [`locks`] | proof that a thread holds no malloc lock |
+//! | [`heap`] | the interface for inspect and trim |
+//! | [`observer`] | receivers of a walk's chunks and bytes |
+//! | `verdict` | the verdict's sentence on stranded memory |
 //!
 //! All facts come from `malloc/malloc.c` and `malloc/arena.c` of glibc 2.27 to 2.43, 64-bit.
 
@@ -46,6 +47,7 @@ pub mod survey;
 pub mod tcache;
 pub mod threads;
 pub mod trim;
+mod verdict;
 pub mod walk;
 
 pub use arena::{ArenaState, Heap};
@@ -67,13 +69,15 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     file_names: &[],
     symbols: &["gnu_get_libc_version", "__libc_malloc"],
     message: None,
-    // [`Glibc::locate`] reads it from libc, which may be another file than the one with the symbols.
+    // [`Glibc::locate`] reads it from libc, which may be a different file from the one with the symbols.
     version: |_| None,
     release: Release::Call(RELEASE),
+    stranded_cure: Some(verdict::stranded_cure),
 };
 
-/// `malloc_trim(0)` returns whole free pages of all arenas and the top of the main one. Measured on painted stacks, it
-/// needs under 0.3 KiB (glibc 2.31 to 2.43), and up to 3.3 KiB more where a symbol is bound at that moment.
+/// `malloc_trim(0)` returns whole free pages of all arenas and the top of the main one. Measured on painted
+/// stacks, it needs under 0.3 KiB (glibc 2.31 to 2.43), plus up to 3.3 KiB when the call triggers lazy symbol
+/// binding.
 pub const RELEASE: ReleaseCall = ReleaseCall {
     functions: &["malloc_trim"],
     #[cfg(target_arch = "x86_64")]

@@ -1,29 +1,30 @@
-//! Observers of a walk over chunks: every chunk and every byte's use, in order of address within a span.
+//! Observers of a walk over chunks, which receive every chunk and every byte's use, in address order within a
+//! span.
 //!
-//! Nothing is told before it was checked: a piece of a heap that had to be read again is told once.
+//! Everything is checked before it is reported; a piece of a heap that had to be read again is reported once.
 
 use crate::model::Category;
 use std::ops::Range;
 
-/// A stretch of an arena's memory with chunks from one end to the other.
+/// A stretch of an arena's memory filled with chunks from end to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// Address of the arena's `malloc_state`.
     pub arena: u64,
-    /// It is of the main arena.
+    /// The arena is the main one.
     pub main: bool,
-    /// First and last address: structures before the first chunk included.
+    /// Its addresses, including any structures before the first chunk.
     pub range: Range<u64>,
-    /// Where the first chunk starts.
+    /// Address of the first chunk.
     pub first_chunk: u64,
     /// The arena's top chunk lies in it.
     pub has_top: bool,
 }
 
-/// What malloc uses a chunk for.
+/// The use of a chunk by malloc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChunkState {
-    /// The program holds it.
+    /// Held by the program.
     Live,
     /// In a thread cache or fastbin.
     Cached,
@@ -31,9 +32,9 @@ pub enum ChunkState {
     Free,
     /// The arena's top.
     Top,
-    /// malloc's own: a thread cache's structure, the end of a heap.
+    /// Used by malloc itself: the structure of a thread cache, the end of a heap.
     Overhead,
-    /// The program holds it and it has a mapping of its own.
+    /// Held by the program, with its own mapping.
     Mapped,
 }
 
@@ -44,14 +45,14 @@ pub struct Chunk {
     pub address: u64,
     /// Its size with header. User memory reaches 8 bytes into the next chunk, except for mapped chunks.
     pub size: u64,
-    /// What it is used for.
+    /// Its use.
     pub state: ChunkState,
-    /// Bytes of it on resident pages.
+    /// Its bytes on resident pages.
     pub resident_bytes: u64,
 }
 
 impl Chunk {
-    /// Addresses of its user memory, which end 8 bytes after the chunk's own end.
+    /// Addresses of its user memory, which ends 8 bytes after the chunk's own end.
     #[must_use]
     pub fn user(&self) -> Range<u64> {
         let end = self.address + self.size;
@@ -59,24 +60,24 @@ impl Chunk {
     }
 }
 
-/// Who is told.
+/// A receiver of chunks and bytes.
 pub trait Observer {
-    /// A span starts.
+    /// Receives the start of a span.
     fn span(&mut self, span: &Span) {
         let _ = span;
     }
 
-    /// A chunk; in order of address within a span.
+    /// Receives a chunk, in address order within a span.
     fn chunk(&mut self, chunk: &Chunk) {
         let _ = chunk;
     }
 
-    /// Bytes, resident or not, that belong to one category. Ranges of a span are disjoint and, together with the claims
-    /// (Ruby pages), cover it.
+    /// Receives bytes, resident or not, that belong to one category. The ranges of a span are disjoint and,
+    /// together with the claims (Ruby pages), cover it.
     fn bytes(&mut self, range: Range<u64>, category: Category) {
         let _ = (range, category);
     }
 }
 
-/// Nobody.
+/// An observer that ignores everything.
 impl Observer for () {}

@@ -1,9 +1,9 @@
 //! The allocator's settings: `mp_`, a `struct malloc_par` (malloc/malloc.c).
 //!
-//! The first five words are the same in all versions: `trim_threshold`, `top_pad`, `mmap_threshold`, `arena_test`,
-//! `arena_max`. Then come the huge page fields, which vary: none up to 2.34, `thp_pagesize`, `hp_pagesize`, `hp_flags`
-//! from 2.35 on, `thp_mode` before them from 2.43 on. So the fields after them are found from `n_mmaps_max`, which is
-//! initialized with 65,536 and follows `n_mmaps`.
+//! The first five words are the same in all versions: `trim_threshold`, `top_pad`, `mmap_threshold`,
+//! `arena_test`, `arena_max`. The huge page fields follow and vary: none up to 2.34, `thp_pagesize`,
+//! `hp_pagesize`, `hp_flags` from 2.35 on, `thp_mode` before them from 2.43 on. The fields after them are
+//! therefore located from `n_mmaps_max`, which is initialized with 65,536 and follows `n_mmaps`.
 
 use super::Glibc;
 use crate::model::GlibcSettings;
@@ -16,7 +16,7 @@ const DEFAULT_ARENA_TEST: u64 = 8;
 /// `DEFAULT_MMAP_MAX`.
 const DEFAULT_MMAP_MAX: u32 = 65536;
 
-/// Where `mp_` is, and where its varying fields lie.
+/// The address of `mp_`, and the offsets of its varying fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Parameters {
     address: u64,
@@ -24,33 +24,34 @@ pub struct Parameters {
     n_mmaps: u64,
 }
 
-/// What `mp_` holds at one moment.
+/// A snapshot of `mp_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParameterValues {
-    /// `free` returns the main arena's top above this many bytes.
+    /// Size in bytes above which `free` returns the main arena's top.
     pub trim_threshold: u64,
-    /// Bytes that are added to each request to the kernel.
+    /// Bytes added to each request to the kernel.
     pub top_pad: u64,
-    /// Chunks of this size on get a mapping of their own.
+    /// Smallest size of a chunk that gets its own mapping.
     pub mmap_threshold: u64,
-    /// `arena_max`, 0 when it was not set.
+    /// `arena_max`; 0 if unset.
     pub arena_max: u64,
-    /// Size of the huge pages that `malloc` asks for with `madvise`, 0 when it does not (`glibc.malloc.hugetlb=1`).
+    /// Size of the huge pages that malloc requests through `madvise` (`glibc.malloc.hugetlb=1`); 0 if it does
+    /// not.
     pub thp_pagesize: u64,
-    /// Size of the huge pages that `malloc` maps, 0 when it does not (`glibc.malloc.hugetlb=2`).
+    /// Size of the huge pages that malloc maps (`glibc.malloc.hugetlb=2`); 0 if it does not.
     pub hp_pagesize: u64,
-    /// Mapped chunks that exist now.
+    /// Number of mapped chunks.
     pub n_mmaps: u64,
-    /// The thresholds were set and do not move any more.
+    /// The thresholds were set explicitly and no longer adapt.
     pub no_dyn_threshold: bool,
     /// Bytes of the mapped chunks.
     pub mmapped_mem: u64,
-    /// The first address that `sbrk` gave; 0 when it was never asked.
+    /// The first address returned by `sbrk`; 0 if it was never called.
     pub sbrk_base: u64,
 }
 
 impl Parameters {
-    /// Tells whether the data at `address` is a freshly initialized `mp_`.
+    /// Recognizes a freshly initialized `mp_` at `address`.
     pub(super) fn recognize(address: u64, word: impl Fn(u64) -> Option<u64>) -> Option<Self> {
         let at = |offset: u64| word(address.checked_add(offset)?);
         let fits = at(0)? == DEFAULT_THRESHOLD
@@ -107,8 +108,8 @@ impl Parameters {
 }
 
 impl ParameterValues {
-    /// As the report shows them. `cores`: what glibc takes for their number, for the default limit of 8 arenas a core
-    /// (`arena_get2`, malloc/arena.c).
+    /// Converts the settings for the report. `cores` is the number of cores as glibc counts them, for the
+    /// default limit of 8 arenas per core (`arena_get2`, malloc/arena.c).
     #[must_use]
     pub fn settings(&self, cores: Option<u64>) -> GlibcSettings {
         let arena_max = (self.arena_max != 0).then_some(self.arena_max);
@@ -124,15 +125,17 @@ impl ParameterValues {
 }
 
 impl Glibc {
-    /// How many cores glibc sees for its limit of arenas (`arena_get2`, malloc/arena.c):
+    /// The number of cores that glibc uses for its limit of arenas (`arena_get2`, malloc/arena.c):
     ///
-    /// - up to 2.33 those that are online (`__get_nprocs`, sysdeps/unix/sysv/linux/getsysstats.c);
-    /// - in 2.34 those that the process may run on (903bc7dcc2 made `__get_nprocs` ask `sched_getaffinity`);
-    /// - from 2.35 to 2.38 the same (`__get_nprocs_sched`, 11a02b035b);
-    /// - from 2.39 on those that are online again (472894d2cf, BZ 30945).
+    /// - up to 2.33, the online cores (`__get_nprocs`, sysdeps/unix/sysv/linux/getsysstats.c);
+    /// - in 2.34, the cores that the process may run on (903bc7dcc2 made `__get_nprocs` ask
+    ///   `sched_getaffinity`);
+    /// - from 2.35 to 2.38, the same (`__get_nprocs_sched`, 11a02b035b);
+    /// - from 2.39 on, the online cores again (472894d2cf, BZ 30945).
     ///
-    /// The last change is on the release branches 2.34 to 2.38, too (since October 2023), and distributions follow those
-    /// without a new version: so there it is only told where both numbers are the same.
+    /// The last change was backported to the release branches 2.34 to 2.38 (since October 2023), and
+    /// distributions follow those without a new version number. For these versions the result is therefore
+    /// known only if both counts agree.
     #[must_use]
     pub fn cores(&self, online: Option<u64>, allowed: Option<u64>) -> Option<u64> {
         let minor = self.version.as_deref().and_then(|v| v.strip_prefix("2.")?.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! The spans of memory that an arena's chunks lie in, and where they end at this moment.
+//! The memory spans that hold an arena's chunks, and their current ends.
 
 use super::arena::ArenaError;
 use super::layout::{ALIGNMENT, CHUNK_HEADER, FLAGS, WORD};
@@ -9,15 +9,15 @@ use super::{ArenaState, Glibc, Heap, runs};
 use crate::ranges::{joined, remaining};
 use std::ops::Range;
 use unbloat_process::resident::word_if_resident;
-use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, ResidentOnly, Result};
+use unbloat_process::{Backing, Maps, Memory, ResidentOnly, Result, page_size};
 
-/// How far the program break may move while it is read.
+/// Maximum growth of the program break while it is read.
 const BREAK_MAY_GROW: u64 = 1 << 30;
 
-/// What the spans of arenas are found with.
+/// The facts needed to find the spans of arenas.
 #[derive(Clone)]
 pub struct Ground<'a> {
-    /// The allocator.
+    /// The located glibc.
     pub glibc: &'a Glibc,
     /// The process's memory.
     pub memory: &'a dyn Memory,
@@ -30,7 +30,7 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Looks for the main arena's runs in what no other arena has.
+    /// Searches for the main arena's runs in memory that belongs to no other arena.
     ///
     /// # Errors
     /// The process is gone or may not be read.
@@ -45,7 +45,7 @@ impl Ground<'_> {
         Ok(())
     }
 
-    /// The spans of an arena.
+    /// Returns the spans of an arena.
     ///
     /// # Errors
     /// The chain of its heaps cannot be followed.
@@ -63,28 +63,28 @@ impl Ground<'_> {
     }
 }
 
-/// A span, and where to read its end again.
+/// A span, and the location of its current end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveSpan {
-    /// What does not change while it is read.
+    /// The part that stays fixed during the read.
     pub span: Span,
-    /// Nothing beyond is the arena's, whatever memory says.
+    /// Upper bound of the span, whatever memory says.
     limit: u64,
     end: End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The top chunk is in it; its address stands here.
+    /// The span with the top chunk; `pointer` is the location of the top's address.
     Top { pointer: u64 },
-    /// The newest heap of an arena: the top pointer stands here, the heap's size there.
+    /// The newest heap of an arena; the fields are the locations of the top pointer and of the heap's size.
     NewestHeap { pointer: u64, size: u64 },
-    /// Complete.
+    /// A complete span.
     Fixed,
 }
 
 impl LiveSpan {
-    /// Where the span ends now; `None` when that cannot be read or makes no sense.
+    /// Reads the span's current end; `None` if it cannot be read or is implausible.
     pub fn frontier(&self, memory: &dyn Memory) -> Option<Frontier> {
         let word = |address| word_if_resident(memory, address).ok().flatten();
         let frontier = match self.end {
@@ -92,18 +92,18 @@ impl LiveSpan {
             End::Top { pointer } => {
                 let top = word(pointer)?;
                 if !(self.span.range.start..self.limit).contains(&top) {
-                    // The arena has gone on elsewhere meanwhile.
+                    // The arena has meanwhile moved on to other memory.
                     return Some(Frontier { end: self.span.range.end, top: None });
                 }
                 let size = word(top.checked_add(WORD)?)? & !FLAGS;
-                // The break is page-aligned, and so is the top's end; anything else was read in the middle of a change.
-                let end = top.checked_add(size).filter(|end| end.is_multiple_of(PAGE_SIZE))?;
+                // The break is page-aligned, and so is the top's end; anything else was read during a change.
+                let end = top.checked_add(size).filter(|end| end.is_multiple_of(page_size()))?;
                 Frontier { end, top: Some(top) }
             }
             End::NewestHeap { pointer, size } => {
                 let top = word(pointer)?;
                 let end = self.span.range.start.checked_add(word(size)?)?;
-                // A newer heap has been added meanwhile: then this one ends like the older ones.
+                // A newer heap was added meanwhile, so this one now ends like the older ones.
                 Frontier { end, top: Some(top).filter(|_| self.span.range.start < top && top < end) }
             }
         };
@@ -112,13 +112,13 @@ impl LiveSpan {
             .then_some(frontier)
     }
 
-    /// Tells whether nothing can be added to it any more.
+    /// Returns whether nothing more can be added to the span.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.end == End::Fixed
     }
 
-    /// The span of one heap of a non-main arena. `newest`: it has the top.
+    /// Creates the span of one heap of a non-main arena. `newest`: the heap has the top.
     #[must_use]
     pub fn of_heap(glibc: &Glibc, arena: &ArenaState, heap: &Heap, newest: bool) -> Self {
         let end = if newest {
@@ -139,14 +139,14 @@ impl LiveSpan {
         }
     }
 
-    /// The span of the main arena that the program break feeds; `None` when it has never been used.
+    /// Creates the main arena's span on the program break; `None` if the break was never used.
     fn of_break(ground: &Ground<'_>, main: &ArenaState) -> Option<Self> {
         (main.system_mem > 0).then_some(())?;
         let heap = ground.maps.iter().find(|m| m.backing == Backing::Brk)?;
         let heap_end = ground.maps.iter().filter(|m| m.backing == Backing::Brk).map(|m| m.end).max()?;
         let base = ground.parameters.map(|v| v.sbrk_base);
         let known = base.filter(|base| (heap.start..heap_end).contains(base));
-        // What malloc got from elsewhere at first, it may have got from the break later: where, is not known.
+        // malloc may have moved to the break after first using other memory; where it started is unknown.
         let foreign = base.is_some_and(|base| base != 0) && known.is_none();
         let base = known.unwrap_or(heap.start);
         let first_chunk = (base + CHUNK_HEADER).next_multiple_of(ALIGNMENT) - CHUNK_HEADER;
@@ -160,7 +160,7 @@ impl LiveSpan {
         (!foreign || span.span.has_top).then_some(span)
     }
 
-    /// The span of a run of the main arena that is not on the program break.
+    /// Creates the span of a run of the main arena outside the program break.
     fn of_run(ground: &Ground<'_>, main: &ArenaState, run: &Range<u64>) -> Self {
         Self::of_main(ground, main, run.clone(), run.start)
     }
@@ -178,7 +178,7 @@ impl LiveSpan {
         }
     }
 
-    /// Addresses.
+    /// The span's addresses.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.span.range.clone()

@@ -1,4 +1,4 @@
-//! One look at everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
+//! One pass over everything that glibc's malloc manages: all arenas, all chunks, each byte's use.
 
 use super::accounting::{Knowledge, SpanTally};
 use super::at_rest::{AtRest, Lock};
@@ -18,23 +18,23 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 use unbloat_process::resident::word_if_resident;
-use unbloat_process::{Backing, Maps, Memory, PAGE_SIZE, Pid, ResidentOnly, Result, Thread};
+use unbloat_process::{Backing, Maps, Memory, Pid, ResidentOnly, Result, Thread, page_size};
 
-/// What one arena was found to be.
+/// The findings for one arena.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurveyedArena {
-    /// As it was when its walk began.
+    /// The arena's state when its walk began.
     pub state: ArenaState,
     /// Its spans: heaps, or the runs of the main arena.
     pub spans: Vec<Range<u64>>,
-    /// Its bytes.
+    /// Its bytes by use.
     pub tally: SpanTally,
 }
 
-/// What all arenas were found to be.
+/// The findings for all arenas.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The main arena first.
+    /// The arenas, the main one first.
     pub arenas: Vec<SurveyedArena>,
     /// The settings in force.
     pub parameters: Option<ParameterValues>,
@@ -42,27 +42,27 @@ pub struct Survey {
     pub caches: Caches,
     /// The main arena's memory that is not on the program break.
     pub runs: Vec<Range<u64>>,
-    /// How long the target was stopped.
+    /// Time for which the target was stopped.
     pub stopped: Duration,
-    /// Gaps of the result, as notes.
+    /// Notes on everything missing from the result.
     pub notes: Vec<Note>,
 }
 
-/// What a survey is told beforehand.
+/// The input of a survey.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Stop this process while each span is walked; `None`: stop nothing.
+    /// The process to stop while each span is walked; `None` to stop nothing.
     pub stop: Option<Pid>,
     /// The process's mappings.
     pub maps: &'a Maps,
     /// Its threads.
     pub threads: &'a [Thread],
-    /// Sorted, disjoint ranges that somebody else accounts for.
+    /// Sorted, disjoint ranges accounted for elsewhere.
     pub claims: &'a [Range<u64>],
 }
 
 impl Survey {
-    /// All memory that the arenas have, sorted.
+    /// Returns all memory of the arenas, sorted.
     #[must_use]
     pub fn ranges(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<_> = self.arenas.iter().flat_map(|arena| arena.spans.clone()).collect();
@@ -70,7 +70,7 @@ impl Survey {
         ranges
     }
 
-    /// The bytes of all arenas.
+    /// Returns the bytes of all arenas.
     #[must_use]
     pub fn total(&self) -> SpanTally {
         let mut total = SpanTally::default();
@@ -117,7 +117,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Walks the spans of one arena. They are asked for again before each: heaps come and go.
+    /// Walks the spans of one arena. They are listed again before each walk, because heaps come and go.
     fn add_arena(
         &mut self,
         ground: &Ground<'_>,
@@ -129,11 +129,12 @@ impl Survey {
         let bytes_before = state.system_mem;
         let mut arena = SurveyedArena { state, spans: Vec::new(), tally: SpanTally::default() };
         let mut walked = HashSet::new();
+        let mut chain = None;
         loop {
             let rest = |pid| AtRest::of(pid, ground.memory, arena.state.address);
             let rest = context.stop.map(rest).transpose()?;
-            let spans = self.spans_now(ground, &mut arena.state);
-            let round = round(&spans, &mut walked);
+            let spans = self.spans_now(ground, &mut arena.state, &mut chain);
+            let round = round(ground.memory, &spans, &mut walked);
             let tallies = self.walk_round(ground, context, walker, (&arena.state, &spans, &round), observer);
             if let Some(rest) = rest {
                 self.note_lock(&rest, &arena.state);
@@ -152,15 +153,27 @@ impl Survey {
         Ok(())
     }
 
-    /// The spans of an arena as they are now; `state` becomes what the arena is now.
-    fn spans_now(&mut self, ground: &Ground<'_>, state: &mut ArenaState) -> Vec<LiveSpan> {
+    /// Returns the current spans of an arena and updates `state`. A chain of heaps that is still the same is not followed
+    /// again: it may be long, and there is a round for every few of its heaps.
+    fn spans_now(
+        &mut self,
+        ground: &Ground<'_>,
+        state: &mut ArenaState,
+        chain: &mut Option<Chain>,
+    ) -> Vec<LiveSpan> {
         let mut last = None;
         for _ in 0..READINGS {
             if let Ok(again) = ground.glibc.reread(&ResidentOnly::new(ground.memory), state) {
                 *state = again;
             }
+            if let Some(same) = chain.as_ref().filter(|chain| chain.is_of(state)) {
+                return same.spans.clone();
+            }
             match ground.spans(state) {
-                Ok(spans) => return spans,
+                Ok(spans) => {
+                    *chain = Chain::of(state, &spans);
+                    return spans;
+                }
                 Err(error) => last = Some(error),
             }
         }
@@ -173,8 +186,8 @@ impl Survey {
         Vec::new()
     }
 
-    /// Walks some spans. What changes quickly is read as late as can be: the fastbins right before, and the thread caches,
-    /// too, while the target is stopped.
+    /// Walks some spans. Quickly changing data is read as late as possible: the fastbins right before the
+    /// walk, and with a stopped target the thread caches too.
     fn walk_round(
         &mut self,
         ground: &Ground<'_>,
@@ -205,11 +218,11 @@ impl Survey {
 
     fn top_rule(&self, live: &LiveSpan, merged_from: u64, maps: &Maps) -> TopRule {
         if !live.span.has_top {
-            return TopRule { merged_from: u64::MAX, cuttable: false, unit: PAGE_SIZE };
+            return TopRule { merged_from: u64::MAX, cuttable: false, unit: page_size() };
         }
         let ends_at_break = maps.iter().any(|m| m.backing == Backing::Brk && m.end == live.span.range.end);
         let huge = self.parameters.map_or(0, |p| p.thp_pagesize);
-        TopRule { merged_from, cuttable: live.span.main && ends_at_break, unit: huge.max(PAGE_SIZE) }
+        TopRule { merged_from, cuttable: live.span.main && ends_at_break, unit: huge.max(page_size()) }
     }
 
     fn note_lock(&mut self, rest: &AtRest, state: &ArenaState) {
@@ -218,24 +231,24 @@ impl Survey {
             Lock::Held => self.note(
                 NoteCode::ArenaLocked,
                 format!(
-                    "The arena at {:#x} was in use each time the process was stopped: a thread stands still in the middle \
-                     of a change. The chunk that it works on may be counted as unsettled.",
+                    "The arena at {:#x} was in use every time the process was stopped: a thread was in the \
+                     middle of a change. The chunk it was changing may be counted as unsettled.",
                     state.address
                 ),
             ),
             Lock::Unknown => self.note(
                 NoteCode::ArenaLockUnknown,
                 format!(
-                    "The lock of the arena at {:#x} cannot be read: a thread may stand still in the middle of a change. The \
-                     chunk that it works on may be counted as unsettled.",
+                    "The lock of the arena at {:#x} cannot be read: a thread may have been stopped in the \
+                     middle of a change. The chunk it was changing may be counted as unsettled.",
                     state.address
                 ),
             ),
         }
     }
 
-    /// A main arena that is not on the program break alone may have memory that was not recognized. What it has got since
-    /// `bytes_before` were counted is not looked for.
+    /// Notes unrecognized memory of a main arena that is not on the program break alone. Memory that it
+    /// obtained since `bytes_before` were counted is ignored.
     fn note_missing(&mut self, arena: &SurveyedArena, bytes_before: u64) {
         let found: u64 = arena.spans.iter().map(|span| span.end - span.start).sum();
         let missing = bytes_before.min(arena.state.system_mem).saturating_sub(found);
@@ -243,15 +256,15 @@ impl Survey {
             self.note(
                 NoteCode::MainArenaIncomplete,
                 format!(
-                    "The program break could not grow, so malloc has mapped memory for the main arena elsewhere: \
-                     {} of it were not recognized and are counted as other anonymous memory.",
+                    "The program break could not grow, so malloc mapped memory for the main arena \
+                     elsewhere: {} of it was not recognized and is counted as other anonymous memory.",
                     Iec(missing)
                 ),
             );
         }
     }
 
-    /// Says something once, though it may be found at each round through an arena.
+    /// Adds a note once, even if several rounds through an arena find the same.
     fn note(&mut self, code: NoteCode, text: String) {
         let note = Note::new(code, text);
         if !self.notes.contains(&note) {
@@ -260,11 +273,31 @@ impl Survey {
     }
 }
 
-/// The spans that are walked next: one, or as many complete ones as together are no larger than a heap.
-fn round<'a>(spans: &'a [LiveSpan], walked: &mut HashSet<u64>) -> Vec<&'a LiveSpan> {
-    let (mut round, mut bytes): (Vec<&LiveSpan>, _) = (Vec::new(), 0);
+/// The heaps of an arena, and the values by which they are known to be the same still: a heap that is added or removed
+/// changes both (`sysmalloc` and `heap_trim`), one that grows or shrinks the bytes.
+struct Chain {
+    newest: u64,
+    system_mem: u64,
+    spans: Vec<LiveSpan>,
+}
+
+impl Chain {
+    /// `None` for the main arena, which has no heaps.
+    fn of(state: &ArenaState, spans: &[LiveSpan]) -> Option<Self> {
+        let (newest, system_mem) = (state.newest_heap(), state.system_mem);
+        (!state.main).then(|| Chain { newest, system_mem, spans: spans.to_vec() })
+    }
+
+    fn is_of(&self, state: &ArenaState) -> bool {
+        (self.newest, self.system_mem) == (state.newest_heap(), state.system_mem)
+    }
+}
+
+/// Returns the spans to walk next: one, or several complete ones that together have no more memory than a heap.
+fn round<'a>(memory: &dyn Memory, spans: &'a [LiveSpan], walked: &mut HashSet<u64>) -> Vec<&'a LiveSpan> {
+    let (mut round, mut bytes): (Vec<&LiveSpan>, u64) = (Vec::new(), 0);
     for live in spans.iter().filter(|live| !walked.contains(&live.span.range.start)) {
-        bytes += live.span.range.end - live.span.range.start;
+        bytes += memory.populated(&live.span.range).iter().map(|part| part.end - part.start).sum::<u64>();
         if !round.is_empty() && (bytes > HEAP_MAX || !live.is_complete()) {
             break;
         }
@@ -274,7 +307,7 @@ fn round<'a>(spans: &'a [LiveSpan], walked: &mut HashSet<u64>) -> Vec<&'a LiveSp
     round
 }
 
-/// `spans`: those of the arenas, but for the main arena's runs.
+/// Reads the thread caches. `spans`: those of the arenas except the main arena's runs.
 fn read_caches(
     ground: &Ground<'_>,
     threads: &[Thread],
@@ -286,8 +319,8 @@ fn read_caches(
     Caches::read(ground.glibc, ground.memory, threads, &addresses, &spans)
 }
 
-/// From where on freed chunks become part of the top when the fastbins are emptied: fastbin chunks that touch it, and
-/// free chunks before those.
+/// Returns the address from which freed chunks become part of the top when the fastbins are emptied: fastbin
+/// chunks that touch the top, and free chunks before those.
 fn merged_from(memory: &dyn Memory, top: u64, fast: &Marks) -> Result<u64> {
     let mut from = top;
     while let Some(chunk) = fast.last_before(from) {

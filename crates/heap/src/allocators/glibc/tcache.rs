@@ -4,10 +4,11 @@
 //! |---|---|---|---|
 //! | 2.27 to 2.29 | 64 of one byte, chunks in the list | 64 | 0x250 |
 //! | 2.30 to 2.41 | 64 of two bytes, chunks in the list | 64 | 0x290 |
-//! | 2.42 and newer | 76 of two bytes, places that are *left* | 64, and 12 for chunks up to 4 MiB | 0x300 |
+//! | 2.42 and newer | 76 of two bytes, *free places* | 64, and 12 for chunks up to 4 MiB | 0x300 |
 //!
-//! The structure is an ordinary chunk, so its size tells which it is (or 16 bytes more, when a remainder would have been
-//! too small). List `i` of the first 64 has chunks of 32 + 16 `i` bytes; a list's head is not mangled, its links are.
+//! The structure is an ordinary chunk, so its size identifies the form (or that size plus 16 bytes, when a
+//! remainder would have been too small). List `i` of the first 64 has chunks of 32 + 16 `i` bytes; a list's
+//! head is not mangled, its links are.
 
 use super::bins::{List, follow_all};
 use super::layout::{ALIGNMENT, CHUNK_HEADER, MIN_CHUNK};
@@ -15,26 +16,26 @@ use super::marks::Marks;
 use super::threads::ThreadState;
 use super::{Glibc, threads};
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Pid, ResidentOnly, Result};
+use unbloat_process::{Memory, Pid, ResidentOnly, Result, page_size};
 
-/// Lists with chunks of one size.
+/// Number of lists with chunks of one size.
 const SMALL_LISTS: usize = 64;
-/// A list longer than this is not believed: `MAX_TCACHE_COUNT` is `UINT16_MAX`.
+/// Upper bound on the length of a list: `MAX_TCACHE_COUNT` is `UINT16_MAX`.
 const MAX_COUNT: u64 = 65_535;
 
 /// The three forms of the structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheLayout {
-    /// One byte a counter.
+    /// One-byte counters.
     Bytes,
-    /// Two bytes a counter.
+    /// Two-byte counters.
     Halves,
-    /// Two bytes a counter, which counts down, and lists for large chunks.
+    /// Two-byte counters that count down, and lists for large chunks.
     Large,
 }
 
 impl CacheLayout {
-    /// The form whose structure makes a chunk of this size.
+    /// Returns the form whose structure occupies a chunk of this size.
     #[must_use]
     pub fn of_chunk_size(size: u64) -> Option<Self> {
         [CacheLayout::Bytes, CacheLayout::Halves, CacheLayout::Large]
@@ -62,7 +63,7 @@ impl CacheLayout {
         self.heads() + 8 * self.lists()
     }
 
-    /// The lists of a cache that has these bytes, each with the number of chunks it can have at most.
+    /// Parses the lists of a cache, each with the maximum number of its chunks.
     fn parse(self, bytes: &[u8], owner: usize) -> Option<Vec<List>> {
         let head = |i: usize| {
             let at = self.heads() + 8 * i;
@@ -78,7 +79,7 @@ impl CacheLayout {
             if at == 0 {
                 continue;
             }
-            if at % ALIGNMENT != 0 || at < PAGE_SIZE {
+            if at % ALIGNMENT != 0 || at < page_size() {
                 return None;
             }
             let left = if self == CacheLayout::Large { MAX_COUNT } else { counter };
@@ -89,23 +90,23 @@ impl CacheLayout {
     }
 }
 
-/// What the caches of all threads hold.
+/// The contents of all threads' caches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caches {
-    /// The threads, in the order of the list that was given.
+    /// The threads, in the order in which they were passed.
     pub threads: Vec<ThreadState>,
     /// Chunks and bytes of each thread's cache.
     pub held: Vec<(u64, u64)>,
     /// All cached chunks.
     pub chunks: Marks,
-    /// The chunks of the caches' structures.
+    /// The chunks that hold the caches' own structures.
     pub structures: Marks,
-    /// Sorted ranges in which chunks lie.
+    /// Sorted ranges that contain chunks.
     spans: Vec<Range<u64>>,
 }
 
 impl Caches {
-    /// Reads the caches of the threads. `spans`: sorted ranges in which chunks lie.
+    /// Reads the threads' caches. `spans`: sorted ranges that contain chunks.
     ///
     /// # Errors
     /// The process is gone or may not be read.
@@ -124,7 +125,7 @@ impl Caches {
         Ok(caches)
     }
 
-    /// Reads again what the caches hold.
+    /// Reads the caches' contents again.
     ///
     /// # Errors
     /// The process is gone or may not be read.
@@ -153,7 +154,7 @@ impl Caches {
         Ok(())
     }
 
-    /// The threads of an arena, with what their caches hold (from any arena).
+    /// Returns the threads of an arena, with their caches' contents (from any arena).
     #[must_use]
     pub fn of_arena(&self, arena: u64) -> Vec<crate::model::ThreadCache> {
         let of_arena = self.threads.iter().zip(&self.held).filter(|(thread, _)| thread.arena == Some(arena));
@@ -167,7 +168,7 @@ impl Caches {
             .collect()
     }
 
-    /// Threads whose arena is not known.
+    /// Returns the threads whose arena is unknown.
     #[must_use]
     pub fn unknown(&self) -> Vec<Pid> {
         self.threads.iter().filter(|thread| thread.arena.is_none()).map(|thread| thread.tid).collect()
@@ -179,7 +180,7 @@ fn inside(spans: &[Range<u64>], address: u64) -> bool {
     spans.get(next).is_some_and(|span| span.start <= address)
 }
 
-/// The lists of the cache at an address, if one can be there.
+/// Returns the lists of the cache at an address, if there can be one.
 fn structure(memory: &dyn Memory, address: u64) -> Option<Vec<List>> {
     let layout = threads::may_be_cache(memory, address)?;
     let mut bytes = vec![0; layout.bytes()];

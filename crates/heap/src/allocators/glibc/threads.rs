@@ -1,43 +1,46 @@
 //! The threads as libc knows them: arena, cache and stack of each. Nothing is stopped.
 //!
-//! The kernel tells where a thread's robust futex list is (`get_robust_list(2)`), which lies inside of libc's
-//! `struct pthread` (nptl/descr.h), next to which the thread-local variables lie: below it on x86-64, above it on
-//! aarch64. Their places differ by version and by what else is linked, but they are the same distance from the list's
-//! head in every thread of a process. So each place is found by what must stand there in (nearly) all threads:
+//! The kernel reports the address of a thread's robust futex list (`get_robust_list(2)`), which lies inside
+//! libc's `struct pthread` (nptl/descr.h). The thread-local variables lie next to that structure: below it on
+//! x86-64, above it on aarch64. Their addresses vary by version and by what else is linked, but within a
+//! process they have the same distance from the list's head in every thread. So each location is found by the
+//! contents it must have in (nearly) all threads:
 //!
 //! - `thread_arena` (malloc/arena.c) holds the address of an arena;
-//! - `tcache` (malloc/malloc.c), near it, leads to a chunk of the size of a `tcache_perthread_struct` that makes sense;
+//! - `tcache` (malloc/malloc.c), near it, points to a chunk of the size of a plausible
+//!   `tcache_perthread_struct`;
 //! - `stackblock` and `stackblock_size` (`struct pthread`) span the list's head itself.
 
 use super::layout::{ALIGNMENT, FLAGS, WORD};
 use super::tcache::CacheLayout;
 use std::collections::HashMap;
 use std::ops::Range;
-use unbloat_process::{Memory, PAGE_SIZE, Pid, Result, Thread};
+use unbloat_process::{Memory, Pid, Result, Thread, page_size};
 
-/// Bytes below and above the list's head that are searched. Thread-local variables of libraries with more come first in
-/// line only when they are loaded before libc.
+/// Bytes searched below and above the list's head. Larger thread-local variables of other libraries get in
+/// between only if those libraries are loaded before libc.
 const BELOW: u64 = 24 << 10;
 const ABOVE: u64 = 8 << 10;
-/// Threads from which the distances are learned.
+/// Number of threads from which the distances are learned.
 const SAMPLES: usize = 12;
-/// libc's thread-local variables lie this close together: its `PT_TLS` has less than 160 bytes in all versions.
+/// Maximum distance between libc's thread-local variables: its `PT_TLS` has less than 160 bytes in all
+/// versions.
 const NEAR: i64 = 256;
-/// Threads that are read with one call.
+/// Threads read per call.
 const BATCH: usize = 512;
 
-/// What was found of one thread.
+/// libc's view of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadState {
-    /// Its number.
+    /// Its thread ID.
     pub tid: Pid,
     /// Its name.
     pub name: Option<unbloat_untrusted::Untrusted>,
-    /// The arena that it allocates from.
+    /// The arena it allocates from.
     pub arena: Option<u64>,
-    /// Its cache's structure.
+    /// Address of its cache's structure.
     pub cache: Option<u64>,
-    /// Its stack, as libc has allocated it; none for the main thread.
+    /// Its stack as allocated by libc; none for the main thread.
     pub stack: Option<Range<u64>>,
 }
 
@@ -49,7 +52,7 @@ struct Places {
     stack: Option<i64>,
 }
 
-/// The surroundings of one thread's list head.
+/// The memory around one thread's list head.
 struct Sample {
     head: u64,
     start: u64,
@@ -58,8 +61,8 @@ struct Sample {
 
 impl Sample {
     fn read(memory: &dyn Memory, head: u64) -> Result<Self> {
-        let start = head.saturating_sub(BELOW) / PAGE_SIZE * PAGE_SIZE;
-        let len = BELOW + ABOVE + PAGE_SIZE;
+        let start = head.saturating_sub(BELOW) / page_size() * page_size();
+        let len = BELOW + ABOVE + page_size();
         let residency = memory.residency(start, len)?;
         let mut bytes = vec![0; len as usize];
         memory.read_resident(&residency, &mut bytes)?;
@@ -76,8 +79,8 @@ impl Sample {
     }
 }
 
-/// Reads what libc knows of the threads. `arenas`: addresses of all arenas. `cache`: whether a structure of a thread
-/// cache may lie at an address.
+/// Reads libc's view of the threads. `arenas`: addresses of all arenas. `cache`: tests whether the structure
+/// of a thread cache may lie at an address.
 ///
 /// # Errors
 /// The process is gone or may not be read.
@@ -126,7 +129,7 @@ impl Places {
 }
 
 impl Sample {
-    /// Where two words span this sample's own head.
+    /// Returns the distances at which two words span this sample's own head.
     fn stack_places(&self) -> Vec<i64> {
         let words: Vec<_> = self.words().collect();
         let spans = |pair: &&[(i64, u64)]| matches!(pair, [(_, block), (_, size)] if stack_around(self.head, *block, *size).is_some());
@@ -134,7 +137,7 @@ impl Sample {
     }
 }
 
-/// The distance at which most samples have a word that fits; the nearest of several.
+/// Returns the distance at which most samples have a matching word; the nearest of several.
 fn common(samples: &[Sample], fits: impl Fn(&Sample, i64, u64) -> bool) -> Option<i64> {
     let mut votes = HashMap::new();
     for sample in samples {
@@ -152,12 +155,12 @@ fn most(votes: HashMap<i64, usize>) -> Option<i64> {
 }
 
 fn stack_around(head: u64, block: u64, size: u64) -> Option<Range<u64>> {
-    let aligned = block.is_multiple_of(PAGE_SIZE) && size.is_multiple_of(PAGE_SIZE) && block != 0;
+    let aligned = block.is_multiple_of(page_size()) && size.is_multiple_of(page_size()) && block != 0;
     let end = block.checked_add(size)?;
     (aligned && (block..end).contains(&head)).then_some(block..end)
 }
 
-/// A word at the same distance from each head.
+/// Reads the word at the same distance from each head.
 fn words_at(memory: &dyn Memory, heads: &[u64], place: Option<i64>) -> Result<Vec<Option<u64>>> {
     let Some(place) = place else { return Ok(vec![None; heads.len()]) };
     let addresses: Vec<u64> = heads.iter().map(|head| head.wrapping_add_signed(place)).collect();
@@ -168,9 +171,9 @@ fn words_at(memory: &dyn Memory, heads: &[u64], place: Option<i64>) -> Result<Ve
     Ok(bytes.chunks_exact(8).zip(readable).map(word).collect())
 }
 
-/// Tells whether an address can be a cache's structure: the user memory of a chunk of its size.
+/// Returns the form of the cache structure that an address may hold, judging by the size of its chunk.
 pub(super) fn may_be_cache(memory: &dyn Memory, address: u64) -> Option<CacheLayout> {
-    let plausible = address.is_multiple_of(ALIGNMENT) && address > PAGE_SIZE;
+    let plausible = address.is_multiple_of(ALIGNMENT) && address > page_size();
     let head = plausible.then(|| memory.word(address - WORD).ok()).flatten()?;
     CacheLayout::of_chunk_size(head & !FLAGS)
 }

@@ -1,16 +1,18 @@
-//! Predicts what `malloc_trim(0)` would return, as `mtrim` and `systrim` (malloc/malloc.c, 2.27 to 2.43) decide it.
+//! Predicts what `malloc_trim(0)` would return, following `mtrim` and `systrim` (malloc/malloc.c, 2.27 to
+//! 2.43).
 //!
-//! For each arena `mtrim` first merges the fastbin chunks with their free neighbors (`malloc_consolidate`; what touches
-//! the top becomes part of it), then gives back the whole pages inside every free chunk, from 48 bytes after its start
-//! on. The top is cut only in the main arena, only when it ends at the program break, and down to `MINSIZE` + 1 bytes,
-//! in pages (or in huge pages when `glibc.malloc.hugetlb` asks for them). Thread caches are left alone.
+//! For each arena `mtrim` first merges the fastbin chunks with their free neighbors (`malloc_consolidate`;
+//! chunks that touch the top become part of it), then returns the whole pages inside every free chunk,
+//! starting 48 bytes into it. The top is cut only in the main arena, only if it ends at the program break,
+//! and down to `MINSIZE` + 1 bytes, in pages (or in huge pages with `glibc.malloc.hugetlb`). Thread caches
+//! are left alone.
 
 use super::layout::{FREE_CHUNK_HEADER, MIN_CHUNK};
 use crate::model::Category;
 use std::ops::Range;
-use unbloat_process::PAGE_SIZE;
+use unbloat_process::page_size;
 
-/// What bytes of a span are used for.
+/// The use of the bytes of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Use {
@@ -18,27 +20,27 @@ pub enum Use {
     Live,
     /// In a thread cache or fastbin.
     Cached,
-    /// Freed, and `malloc_trim(0)` returns it.
+    /// Freed, and returned by `malloc_trim(0)`.
     Trimmable,
-    /// Freed, but it stays.
+    /// Freed, but not returned.
     Stranded,
-    /// The top, as far as it stays.
+    /// The part of the top that a trim keeps.
     Top,
-    /// malloc's own.
+    /// Used by malloc itself.
     Overhead,
-    /// Could not be read consistently.
+    /// Not consistently readable.
     Unsettled,
-    /// Not malloc's: somebody else moved the program break.
+    /// Not malloc's: something else moved the program break.
     Foreign,
 }
 
 impl Use {
-    /// How many there are.
+    /// The number of uses.
     pub const COUNT: usize = 8;
 }
 
 impl Use {
-    /// The category of the census.
+    /// Returns the category in the census.
     #[must_use]
     pub fn category(self) -> Category {
         match self {
@@ -53,7 +55,7 @@ impl Use {
         }
     }
 
-    /// All of them.
+    /// All uses.
     pub const ALL: [Use; Use::COUNT] = [
         Use::Live,
         Use::Cached,
@@ -66,49 +68,50 @@ impl Use {
     ];
 }
 
-/// A run of adjacent freed chunks, free or in a fastbin, that `malloc_consolidate` would make one chunk of.
+/// A run of adjacent freed chunks, free or in a fastbin, that `malloc_consolidate` would merge into one.
 ///
-/// It decides about bytes as early as it can, so that a run of any length takes little memory: what is left open is
-/// less than a page.
+/// It classifies bytes as early as it can, so that a run of any length takes little memory: less than a page
+/// stays undecided.
 #[derive(Debug, Default)]
 pub struct FreeRun {
     active: bool,
     end: u64,
     /// The first page that could be returned.
     aligned: u64,
-    /// What was returned so far ends here.
+    /// End of the bytes returned so far.
     returned: u64,
     open: Vec<(Range<u64>, Use)>,
 }
 
 impl FreeRun {
-    /// Tells whether something may be open.
+    /// Returns whether the run is open.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// Tells whether the chunk at `start` continues the run.
+    /// Returns whether the chunk at `start` continues the run.
     #[must_use]
     pub fn continues_at(&self, start: u64) -> bool {
         self.active && self.end == start
     }
 
-    /// Starts a new run with the chunk at `start`. The one before must have been closed.
+    /// Starts a new run with the chunk at `start`. The previous run must have been closed.
     pub fn start(&mut self, start: u64) {
-        self.aligned = start.saturating_add(FREE_CHUNK_HEADER).next_multiple_of(PAGE_SIZE);
+        self.aligned = start.saturating_add(FREE_CHUNK_HEADER).next_multiple_of(page_size());
         (self.active, self.end, self.returned) = (true, start, self.aligned);
     }
 
-    /// Adds a chunk that ends at `end`; `bytes` is what it accounts for, and `kept` its use where it is not returned.
+    /// Adds a chunk that ends at `end`. `bytes` are the bytes it accounts for, and `kept` is the use of those
+    /// not returned.
     pub fn add(&mut self, bytes: Range<u64>, end: u64, kept: Use, emit: &mut dyn FnMut(Range<u64>, Use)) {
         self.end = end;
         if bytes.start < self.aligned {
             emit(bytes.start..bytes.end.min(self.aligned), kept);
         }
-        let whole = end / PAGE_SIZE * PAGE_SIZE;
+        let whole = end / page_size() * page_size();
         if whole > self.returned {
-            // Whatever was open lies on pages that are complete now.
+            // All undecided bytes lie on pages that are now complete.
             self.open.clear();
             emit(self.returned..whole, Use::Trimmable);
             self.returned = whole;
@@ -119,30 +122,34 @@ impl FreeRun {
         }
     }
 
-    /// The run is over: what is open stays.
+    /// Ends the run; undecided bytes are kept.
     pub fn close(&mut self, emit: &mut dyn FnMut(Range<u64>, Use)) {
         self.active = false;
         self.open.drain(..).for_each(|(range, kept)| emit(range, kept));
     }
 }
 
-/// What becomes of an arena's top.
+/// The way a trim treats an arena's top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopRule {
-    /// Freed chunks from here on touch the top and become part of it.
+    /// Address from which freed chunks touch the top and become part of it.
     pub merged_from: u64,
-    /// The top can be cut: it is the main arena's and ends at the program break.
+    /// The top can be cut, because it belongs to the main arena and ends at the program break.
     pub cuttable: bool,
-    /// In units of this many bytes: a page, or a huge page.
+    /// Unit of the cut in bytes: a page or a huge page.
     pub unit: u64,
 }
 
 impl TopRule {
-    /// The first byte that is cut off a top that ends at `end`; `end` itself if nothing is.
+    /// Returns the first byte cut off a top that ends at `end`, or `end` itself if nothing is.
     #[must_use]
     pub fn cut(&self, end: u64) -> u64 {
         let spare = end.saturating_sub(self.merged_from).saturating_sub(MIN_CHUNK + 1);
-        if self.cuttable { end - spare / self.unit.max(PAGE_SIZE) * self.unit.max(PAGE_SIZE) } else { end }
+        if self.cuttable {
+            end - spare / self.unit.max(page_size()) * self.unit.max(page_size())
+        } else {
+            end
+        }
     }
 }
 
@@ -150,7 +157,7 @@ impl TopRule {
 mod tests {
     use super::*;
 
-    /// `(start, size, in a fastbin)` chunks, adjacent; the ranges by use.
+    /// Takes adjacent chunks as `(start, size, in a fastbin)` and returns the ranges by use.
     fn run(chunks: &[(u64, u64, bool)]) -> Vec<(Range<u64>, Use)> {
         let mut out = Vec::new();
         let mut emit = |range, kept| out.push((range, kept));
@@ -196,7 +203,7 @@ mod tests {
 
     #[test]
     fn only_the_main_arenas_top_is_cut_and_33_bytes_stay() {
-        let rule = TopRule { merged_from: 0x10_0000, cuttable: true, unit: PAGE_SIZE };
+        let rule = TopRule { merged_from: 0x10_0000, cuttable: true, unit: page_size() };
         assert_eq!(rule.cut(0x12_1000), 0x10_1000);
         assert_eq!(TopRule { merged_from: 0x10_0fdf, ..rule }.cut(0x12_1000), 0x10_1000);
         assert_eq!(TopRule { merged_from: 0x10_0fe0, ..rule }.cut(0x12_1000), 0x10_2000);

@@ -2,11 +2,11 @@
 //!
 //! | state | resident bytes are |
 //! |---|---|
-//! | slab | live, cached, stranded (of them holes: whole free pages), overhead behind the last region |
-//! | large object | live or cached; overhead the pad |
+//! | slab | live, cached, stranded (of them holes: whole free pages), overhead after the last region |
+//! | large object | live or cached; the pad is overhead |
 //! | dirty, muzzy | trimmable: a purge returns them |
-//! | retained | stranded: none, unless the kernel has made a huge page there, and a purge leaves that |
-//! | taken out, changing | trimmable: on their way to be given back |
+//! | retained | stranded: none, unless the kernel placed a huge page there, which a purge leaves alone |
+//! | taken out, changing | trimmable: about to be returned |
 
 use super::caches::Caches;
 use super::extent::{Purpose, Slab, State};
@@ -14,31 +14,30 @@ use super::sizes::SizeClass;
 use super::slabs::{Marks, Regions, SlabBytes};
 use super::walk::Placed;
 use std::ops::AddAssign;
-use unbloat_process::PAGE_SIZE;
 
 /// Resident bytes by use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Blocks that the program holds.
+    /// Blocks held by the program.
     pub live: u64,
     /// Blocks in thread caches.
     pub cached: u64,
-    /// Of them, in caches of threads that a fork left behind.
+    /// The part of `cached` in caches of threads left behind by a fork.
     pub forgotten: u64,
-    /// What a purge returns.
+    /// Bytes that a purge returns.
     pub trimmable: u64,
-    /// Free, but not to be returned.
+    /// Free, but not returnable.
     pub stranded: u64,
-    /// Of them, on pages on which nothing is in use.
+    /// The part of `stranded` on pages without anything in use.
     pub holes: u64,
-    /// jemalloc's own, and what no block uses.
+    /// jemalloc's own data, and bytes that no block uses.
     pub overhead: u64,
-    /// Of which it could not be settled what they are.
+    /// Bytes whose use could not be settled.
     pub unsettled: u64,
 }
 
 impl Tally {
-    /// All of them. Forgotten bytes are among the cached, holes among the stranded.
+    /// The sum. Forgotten bytes are part of the cached ones, holes part of the stranded ones.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.live + self.cached + self.trimmable + self.stranded + self.overhead + self.unsettled
@@ -46,7 +45,7 @@ impl Tally {
 }
 
 impl Tally {
-    /// Without bytes that somebody else accounts for: they lie in what looks like a block of the program.
+    /// Subtracts bytes accounted for elsewhere, which lie in what looks like a block of the program.
     #[must_use]
     pub fn without(mut self, mut bytes: u64) -> Self {
         let parts =
@@ -75,10 +74,10 @@ impl AddAssign for Tally {
     }
 }
 
-/// What the blocks of an extent are.
+/// The blocks of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// Regions of a slab, and whose they are that are not live.
+    /// The regions of a slab, with marks for those that are not live.
     Regions(Box<Marks>),
     /// One object.
     Object(Holder),
@@ -86,33 +85,33 @@ pub enum Contents {
     Nothing,
 }
 
-/// Who holds an object.
+/// The holder of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// The program.
     Program,
     /// A thread cache.
     Cache,
-    /// The cache of a thread that a fork left behind.
+    /// The cache of a thread left behind by a fork.
     ForgottenCache,
     /// jemalloc itself.
     Itself,
 }
 
-/// What tells blocks apart that look allocated: those that caches hold, and jemalloc's own.
+/// Knowledge that tells blocks apart that look allocated: those held by caches, and jemalloc's own.
 pub struct Knowledge<'a> {
     /// Blocks in caches of threads.
     pub cached: &'a Caches,
-    /// Blocks in caches of threads that are no more.
+    /// Blocks in caches of threads that no longer exist.
     pub forgotten: &'a Caches,
-    /// Addresses inside of jemalloc's own blocks, sorted.
+    /// Addresses inside jemalloc's own blocks, sorted.
     pub own: &'a [u64],
-    /// Bytes behind each large object.
+    /// Bytes after each large object.
     pub pad: u64,
 }
 
 impl Knowledge<'_> {
-    /// What an extent holds.
+    /// Returns the contents of an extent.
     #[must_use]
     pub fn contents(&self, placed: &Placed) -> Contents {
         let extent = &placed.extent;
@@ -122,9 +121,9 @@ impl Knowledge<'_> {
                 marks.forgotten = held_in(self.forgotten, placed, slab);
                 marks.cached = held_in(self.cached, placed, slab).and(&marks.forgotten);
                 for own in self.own_within(placed) {
-                    marks.own.insert((own - extent.base) / slab.region_bytes);
+                    marks.own.insert((own - extent.base) / slab.region_bytes, slab);
                 }
-                marks.own = marks.own.without(&marks.free).without(&marks.cached);
+                marks.own = std::mem::take(&mut marks.own).without(&marks.free).without(&marks.cached);
                 Contents::Regions(Box::new(marks))
             }
             Purpose::Object(class) => Contents::Object(self.holder(placed, *class)),
@@ -151,7 +150,7 @@ impl Knowledge<'_> {
         self.own[first..].iter().copied().take_while(move |&own| own < end)
     }
 
-    /// Resident bytes of an extent by use.
+    /// Returns the resident bytes of an extent by use.
     #[must_use]
     pub fn tally(&self, placed: &Placed, contents: &Contents) -> Tally {
         let resident = placed.resident_bytes;
@@ -173,8 +172,8 @@ impl Knowledge<'_> {
                 }
             }
             (Contents::Object(holder), ..) => {
-                let object = self.object_resident(placed);
-                let overhead = resident - object;
+                let object = placed.object_bytes;
+                let overhead = resident.saturating_sub(object);
                 let tally = Tally { overhead, ..Tally::default() };
                 match holder {
                     Holder::Program => Tally { live: object, ..tally },
@@ -187,20 +186,9 @@ impl Knowledge<'_> {
             _ => Tally { trimmable: resident, ..Tally::default() },
         }
     }
-
-    /// Resident bytes of an object: of its extent without what lies before and behind it.
-    fn object_resident(&self, placed: &Placed) -> u64 {
-        let extent = &placed.extent;
-        let end = extent.offset + extent.usable_bytes(self.pad);
-        let behind = extent.bytes.saturating_sub(end);
-        let before = if placed.first_resident { extent.offset } else { 0 };
-        // Less than a page is behind a large object; behind a small one that is alone, the rest of its pages.
-        let after = if placed.last_resident { behind.min(PAGE_SIZE) } else { 0 };
-        placed.resident_bytes.saturating_sub(before + after).min(extent.usable_bytes(self.pad))
-    }
 }
 
-/// The regions of a slab that caches hold. A block that is free was given back meanwhile.
+/// Returns the regions of a slab that caches hold. A block that is free was returned meanwhile.
 fn held_in(caches: &Caches, placed: &Placed, slab: &Slab) -> Regions {
     let (start, end) = (placed.extent.base, placed.extent.end());
     let first = caches.held.partition_point(|&(pointer, _)| pointer < start);
@@ -208,7 +196,7 @@ fn held_in(caches: &Caches, placed: &Placed, slab: &Slab) -> Regions {
     for &(pointer, class) in caches.held[first..].iter().take_while(|(pointer, _)| *pointer < end) {
         let (region, rest) = ((pointer - start) / slab.region_bytes, (pointer - start) % slab.region_bytes);
         if rest == 0 && class.bytes() == slab.region_bytes && !slab.is_free(region) {
-            regions.insert(region);
+            regions.insert(region, slab);
         }
     }
     regions

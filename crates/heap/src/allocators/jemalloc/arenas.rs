@@ -1,4 +1,4 @@
-//! The arenas: `arenas[]` in the library's data, and what of each `arena_t` can be told.
+//! The arenas: `arenas[]` in the library's data, and the facts readable from each `arena_t`.
 
 use super::bases::Base;
 use super::blocks::Blocks;
@@ -8,19 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use unbloat_process::Result;
 
-/// What is looked at of an `arena_t`: about 80 KiB in all versions.
+/// Bytes examined of an `arena_t`, which has about 80 KiB in all versions.
 const ARENA_BYTES: u64 = 128 << 10;
 /// Bytes of a `decay_t` (`I/decay.h`): mutex, settings, deadline, 200 words of backlog, one more.
 const DECAY_BYTES: u64 = 1784;
-/// Where `time_ms` stands in it; `interval`, in nanoseconds, follows.
+/// Offset of `time_ms` in it; `interval`, in nanoseconds, follows.
 const TIME_MS: u64 = 120;
 /// Steps of a decay (`SMOOTHSTEP_NSTEPS`, `I/smoothstep.h`).
 const STEPS: i64 = 200;
-/// Places for the decay settings that are tried.
+/// Maximum number of candidate locations for the decay settings.
 const MAX_ENDS: usize = 256;
-/// The extents' heaps lie before the decay settings (`I/pac.h`): tens of KiB.
+/// Minimum distance of the decay settings from the start: the extents' heaps precede them (`I/pac.h`) and
+/// take tens of KiB.
 const HEAPS_BYTES: u64 = 4 << 10;
-/// Where `arena_t.stats` lies: both decays' structures point into it.
+/// Offsets of `arena_t.stats`, which both decay structures point into.
 const STATS: Range<u64> = 8..512;
 
 /// One arena.
@@ -32,11 +33,11 @@ pub struct ArenaFacts {
     pub address: u64,
     /// Threads that allocate from it.
     pub threads: u32,
-    /// How long freed pages stay dirty, in milliseconds: 0 not at all, −1 for ever.
+    /// Time for which freed pages stay dirty, in milliseconds: 0 not at all, −1 forever.
     pub dirty_decay_ms: Option<i64>,
-    /// How long they stay muzzy after that.
+    /// Time for which they then stay muzzy.
     pub muzzy_decay_ms: Option<i64>,
-    /// Its words that point out of the metadata: one leads to its thread caches.
+    /// Words in it that point out of the metadata: one leads to its thread caches.
     pub(super) outward: Vec<u64>,
 }
 
@@ -45,13 +46,13 @@ pub struct ArenaFacts {
 pub struct Arenas {
     /// In order of index.
     pub list: Vec<ArenaFacts>,
-    /// How many the threads are spread over (`narenas_auto`).
+    /// The number of arenas that threads are spread over (`narenas_auto`).
     pub limit: Option<u32>,
 }
 
 impl Arenas {
-    /// Finds `arenas[]` among the words of the library's data: its word `i` points behind base `i` in that base's oldest
-    /// block.
+    /// Finds `arenas[]` among the words of the library's data: its word `i` points just past base `i` in that
+    /// base's oldest block.
     ///
     /// # Errors
     /// The process is gone.
@@ -86,14 +87,14 @@ impl Arenas {
         Ok(arenas)
     }
 
-    /// The arena at an address.
+    /// Returns the arena at an address.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<&ArenaFacts> {
         self.list.iter().find(|arena| arena.address == address)
     }
 
-    /// Reads the decay settings of each arena. Of the places at which the second `decay_t` may end, the one is right at
-    /// which most settings are proved by their interval, or can be.
+    /// Reads the decay settings of each arena. The second `decay_t` ends at the candidate where most settings
+    /// are, or can be, confirmed by their interval.
     fn read_decay(&mut self, reader: &Reader<'_>, ends: BTreeSet<u64>) -> Result<()> {
         let mut best = (0, 0);
         for end in ends.into_iter().take(MAX_ENDS) {
@@ -123,8 +124,8 @@ struct Table {
     entries: Vec<(u32, u64)>,
 }
 
-/// Finds `arenas[]`. A place is better the more arenas it names; where there is only one, an array
-/// that is the only one to name it beats a variable beside (`a0`), and an arena must point to its base.
+/// Finds `arenas[]`. The more arenas a candidate names, the better. With only one arena, an array that is the
+/// only one to name it beats a neighboring variable (`a0`), and an arena must point to its base.
 fn table(reader: &Reader<'_>, words: &[(u64, u64)], bases: &BTreeMap<u32, Base>) -> Result<Option<Table>> {
     let behind = |base: &Base, word: u64| {
         let end = base.oldest().map_or(0, |block| block.range().end);
@@ -152,15 +153,15 @@ fn table(reader: &Reader<'_>, words: &[(u64, u64)], bases: &BTreeMap<u32, Base>)
     Ok(best.map(|(_, table)| table))
 }
 
-/// How often a word stands in the arena at an address.
+/// Counts the occurrences of a word in the arena at an address.
 fn count_of(reader: &Reader<'_>, arena: u64, word: u64) -> Result<usize> {
     let words = reader.nonzero_words(&(arena..arena + ARENA_BYTES))?;
     Ok(words.into_iter().filter(|&(_, other)| other == word).count())
 }
 
-/// `narenas_auto`. `manual_arena_base` and it are linked right before `arenas[]` (`src/jemalloc.c`): n + 1 and n where an
-/// arena is kept for huge objects, else n and n. Proved by the arenas that exist: none lies beyond, so it is not told of a
-/// program that has made arenas of its own.
+/// Reads `narenas_auto`. `manual_arena_base` and it are linked right before `arenas[]` (`src/jemalloc.c`): n + 1
+/// and n where an arena is reserved for huge objects, else n and n. The existing arenas confirm it, since
+/// none lies beyond; so the limit is unknown for a program that created arenas of its own.
 fn limit(reader: &Reader<'_>, table: u64, arenas: &[ArenaFacts]) -> Result<Option<u32>> {
     let bytes = reader.range(&(table.saturating_sub(256)..table))?;
     let halves: Vec<u32> = words_of(&bytes).flat_map(|word| [word as u32, (word >> 32) as u32]).collect();
@@ -172,7 +173,7 @@ fn limit(reader: &Reader<'_>, table: u64, arenas: &[ArenaFacts]) -> Result<Optio
     Ok(halves.iter().copied().zip(halves.iter().copied().skip(1)).find(fits).map(|(_, auto)| auto))
 }
 
-/// The places in an `arena_t` at which the second `decay_t` may end.
+/// Returns the offsets in an `arena_t` at which the second `decay_t` may end.
 fn decay_ends(arena: u64, words: &[u64], layout: &ExtentLayout) -> Vec<u64> {
     let into_stats = |word: u64| STATS.contains(&word.wrapping_sub(arena));
     let place = |i: usize| -> Option<u64> {
@@ -190,7 +191,7 @@ fn decay_ends(arena: u64, words: &[u64], layout: &ExtentLayout) -> Vec<u64> {
     (0..words.len()).filter_map(place).filter(|&end| end >= HEAPS_BYTES).collect()
 }
 
-/// The setting of the `decay_t` at an address. Its interval proves it where it is positive.
+/// Reads the setting of the `decay_t` at an address. A positive setting is confirmed by its interval.
 fn decay_ms(reader: &Reader<'_>, decay: u64) -> Result<Option<i64>> {
     let Some([ms, interval]) = reader.words(decay + TIME_MS)? else { return Ok(None) };
     let ms = ms as i64;

@@ -1,4 +1,4 @@
-//! The occupancy of slabs by size class, which tells where stranded memory lies.
+//! The occupancy of slabs by size class, which shows where stranded memory lies.
 
 use super::account::{Contents, Knowledge};
 use super::extent::Purpose;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The slabs of one size class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bin {
-    /// How many slabs there are.
+    /// Number of slabs.
     pub slabs: u64,
     /// Their regions.
     pub regions: u64,
@@ -17,7 +17,7 @@ pub struct Bin {
     pub used: u64,
     /// Resident bytes of free regions.
     pub stranded_bytes: u64,
-    /// Of them, on pages on which nothing is in use.
+    /// The part of `stranded_bytes` on pages without anything in use.
     pub hole_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn add(bins: &mut Bins, knowledge: &Knowledge<'_>, placed: &Placed, c
     bin.hole_bytes += tally.holes;
 }
 
-/// The slabs of all arenas by size class, those that strand most first.
+/// Returns the slabs of all arenas by size class, those that strand most first.
 #[must_use]
 pub fn by_class(bins: &Bins) -> Vec<(SizeClass, Bin)> {
     let mut classes: BTreeMap<SizeClass, Bin> = BTreeMap::new();

@@ -1,17 +1,18 @@
-//! The blocks of metadata: all that jemalloc knows of its heap lies in them, out of band.
+//! The metadata blocks, which hold everything that jemalloc knows of its heap, out of band.
 //!
-//! A block (`base_block_t`, `I/base.h`; the same in 5.2 and 5.3) is aligned to 2 MiB and describes itself: its size, the
-//! next block of its arena, and an extent that covers its unused end. So each aligned address of anonymous memory is
-//! asked whether a block starts there. Where none is found there is no jemalloc, and nothing else is looked for.
+//! A block (`base_block_t`, `I/base.h`; the same in 5.2 and 5.3) is aligned to 2 MiB and describes itself:
+//! its size, the next block of its arena, and an extent that covers its unused end. So each aligned address
+//! of anonymous memory is tested for the start of a block. If there is none, there is no jemalloc, and
+//! nothing else is searched for.
 
 use super::layout::BLOCK_ALIGNMENT;
 use super::reader::{Reader, word_at};
 use std::ops::Range;
-use unbloat_process::{Mapping, Maps, PAGE_SIZE, Result};
+use unbloat_process::{Mapping, Maps, Result, page_size};
 
-/// Places that are asked at most: every 2 MiB of 1 TiB of anonymous memory.
+/// Maximum number of addresses tested: every 2 MiB of 1 TiB of anonymous memory with resident pages.
 const MAX_PLACES: usize = 1 << 19;
-/// Places that are asked at once.
+/// Addresses tested at once.
 const BATCH: usize = 1024;
 /// Bytes of `size`, `next` and the block's extent up to its size.
 const HEADER_BYTES: usize = 40;
@@ -28,13 +29,13 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its addresses.
+    /// The block's addresses.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.bytes
     }
 
-    /// Reads the header of a block at `start`, of which `limit` is the end of the memory that it lies in.
+    /// Parses the header of a block at `start`. `limit` is the end of the surrounding memory.
     fn parse(start: u64, header: &[u8], limit: u64) -> Option<Self> {
         let [bytes, next, unused, unused_bytes] = [0, 8, 24, 32].map(|at| word_at(header, at).unwrap_or(0));
         let end = start.checked_add(bytes)?;
@@ -60,7 +61,7 @@ impl Blocks {
     pub fn find(reader: &Reader<'_>, maps: &Maps) -> Result<Self> {
         let mut blocks = Vec::new();
         let areas = areas(maps);
-        let mut places = areas.iter().flat_map(places).take(MAX_PLACES).peekable();
+        let mut places = areas.iter().flat_map(|area| places(reader, area)).take(MAX_PLACES).peekable();
         while places.peek().is_some() {
             let batch: Vec<_> = places.by_ref().take(BATCH).collect();
             Self::ask(reader, &batch, &mut blocks)?;
@@ -78,7 +79,7 @@ impl Blocks {
     fn ask(reader: &Reader<'_>, places: &[(u64, u64)], blocks: &mut Vec<Block>) -> Result<()> {
         let mut resident = Vec::new();
         for &(start, limit) in places {
-            if reader.memory().residency(start, PAGE_SIZE)?.is_resident(start) {
+            if reader.memory().residency(start, page_size())?.is_resident(start) {
                 resident.push((start, limit));
             }
         }
@@ -92,39 +93,39 @@ impl Blocks {
         Ok(())
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over the blocks.
     pub fn iter(&self) -> std::slice::Iter<'_, Block> {
         self.0.iter()
     }
 
-    /// The block that an address lies in.
+    /// Returns the block that contains an address.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<&Block> {
         let after = self.0.partition_point(|block| block.start <= address);
         self.0.get(after.checked_sub(1)?).filter(|block| address < block.range().end)
     }
 
-    /// Whether `bytes` from `address` on lie in one block.
+    /// Returns whether `bytes` from `address` on lie in one block.
     #[must_use]
     pub fn hold(&self, address: u64, bytes: u64) -> bool {
         let end = address.checked_add(bytes);
         self.at(address).is_some_and(|block| end.is_some_and(|end| end <= block.range().end))
     }
 
-    /// The chain of blocks from `head` on, if it ends with an oldest block.
+    /// Returns the chain of blocks from `head` on, if it ends with an oldest block.
     #[must_use]
     pub fn chain(&self, head: u64) -> Option<Vec<Block>> {
         let mut chain = Vec::new();
         let mut at = head;
         while at != 0 {
             let block = *self.at(at).filter(|block| block.start == at)?;
-            // A chain that is longer than all blocks is a circle.
+            // A chain longer than the number of blocks is a cycle.
             (chain.len() < self.0.len()).then(|| chain.push(block))?;
             at = block.next;
         }
@@ -132,16 +133,17 @@ impl Blocks {
     }
 }
 
-/// Private anonymous memory, adjacent mappings joined: a block may reach over two.
+/// Returns private anonymous memory, with adjacent mappings joined, since a block may span two.
 fn areas(maps: &Maps) -> Vec<Range<u64>> {
     crate::ranges::joined(maps.iter().filter(|m| m.is_private_anonymous()).map(Mapping::range).collect())
 }
 
-/// The places of an area at which a block can start, each with the area's end.
-fn places(area: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
+/// Returns the addresses of an area at which a block can start, each with the area's end.
+fn places(reader: &Reader<'_>, area: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
     let end = area.end;
-    let first = area.start.checked_next_multiple_of(BLOCK_ALIGNMENT).unwrap_or(u64::MAX);
-    (first..end.saturating_sub(BLOCK_ALIGNMENT - 1))
-        .step_by(BLOCK_ALIGNMENT as usize)
-        .map(move |at| (at, end))
+    let last = end.saturating_sub(BLOCK_ALIGNMENT - 1);
+    reader.memory().populated(area).into_iter().flat_map(move |part| {
+        let first = part.start.checked_next_multiple_of(BLOCK_ALIGNMENT).unwrap_or(u64::MAX);
+        (first..part.end.min(last)).step_by(BLOCK_ALIGNMENT as usize).map(move |at| (at, end))
+    })
 }

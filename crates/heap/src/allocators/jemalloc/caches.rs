@@ -1,14 +1,14 @@
-//! The thread caches (tcache): what each thread holds back for its next allocations.
+//! The thread caches (tcache): freed blocks that each thread keeps for its next allocations.
 //!
 //! | way | where |
 //! |---|---|
-//! | rings of the arenas | [`Caches::read`]: each arena has the ring of the caches that take from it |
-//! | the ring of all threads | [`super::tsd`]: builds without statistics have no other |
-//! | memory of threads that a fork left behind | [`super::forgotten`] |
+//! | rings of the arenas | [`Caches::read`]: each arena has the ring of the caches that allocate from it |
+//! | the ring of all threads | [`super::tsd`]: builds without statistics have only this one |
+//! | memory of threads left behind by a fork | [`super::forgotten`] |
 //! | 5.2 | [`super::caches52`] |
 //!
-//! To jemalloc what a cache holds is allocated. The rings are read before the slabs: what a thread gives back meanwhile
-//! is then seen to be free.
+//! jemalloc counts a cached block as allocated. The rings are read before the slabs, so that blocks a thread
+//! returns in between are seen to be free.
 
 use super::arenas::{ArenaFacts, Arenas};
 use super::blocks::Blocks;
@@ -20,56 +20,56 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use unbloat_process::{Maps, Result};
 
-/// Caches that are believed.
+/// Upper bound on the number of caches, as a sanity check.
 pub(super) const MAX_CACHES: usize = 1 << 16;
-/// Pointers that one bin may hold (`CACHE_BIN_NCACHED_MAX`, `I/cache_bin.h`: 2^13 − 1 words).
+/// Maximum number of pointers in one bin (`CACHE_BIN_NCACHED_MAX`, `I/cache_bin.h`: 2^13 − 1 words).
 const MAX_BIN: u64 = 8191;
 /// Bytes of a `cache_bin_t` (`I/cache_bin.h`).
 const BIN_BYTES: usize = 24;
-/// Where a bin keeps the lower halves of the ends of its stack: where it is full, and where it is empty
+/// Offset in a bin of the lower halves of the ends of its stack: the full end, then the empty end
 /// (`low_bits_full`, `low_bits_empty`).
 const BIN_FULL: usize = 18;
 const BIN_EMPTY: usize = 20;
-/// What is read at once of the memory that a cache's stacks take.
+/// Maximum size of a cache's stacks, which are read at once.
 const MAX_STACKS_BYTES: u64 = 4 << 20;
 
 /// The cache of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadCache {
-    /// Its address (`tcache_slow_t`), which lies in its thread's own memory.
+    /// Its address (`tcache_slow_t`), which lies in the thread's own memory.
     pub address: u64,
-    /// The arena that it takes from.
+    /// The arena it allocates from.
     pub arena: Option<u32>,
-    /// Blocks that it holds.
+    /// Number of blocks it holds.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The largest class that it may hold: `tcache_max`.
+    /// The largest class it may hold: `tcache_max`.
     pub largest: Option<SizeClass>,
-    /// An address in the memory that its stacks take.
+    /// An address in the memory of its stacks.
     pub stack: u64,
 }
 
 /// All thread caches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caches {
-    /// One entry a cache.
+    /// One entry per cache.
     pub list: Vec<ThreadCache>,
-    /// Each block that a cache holds, with its class; in order of address.
+    /// Each block held by a cache, with its class, in address order.
     pub held: Vec<(u64, SizeClass)>,
 }
 
-/// What finding and reading a cache takes.
+/// The facts needed to find and read a cache.
 pub struct Ground<'a> {
-    /// The memory.
+    /// A reader of the target's memory.
     pub reader: &'a Reader<'a>,
     /// The mappings.
     pub maps: &'a Maps,
-    /// The blocks of metadata, in which no cache lies.
+    /// The metadata blocks, which contain no cache.
     pub blocks: &'a Blocks,
     /// The arenas.
     pub arenas: &'a Arenas,
-    /// How the version lays out extents.
+    /// The version's layout of extents.
     pub layout: &'a ExtentLayout,
 }
 
@@ -96,7 +96,9 @@ impl Caches {
     /// Reads the cache at an address.
     pub(super) fn add(&mut self, ground: &Ground<'_>, address: u64, arena: Option<u32>) -> Result<()> {
         let Some((layout, tcache)) = ground.layout_of(address)? else { return Ok(()) };
-        let Some(stack) = ground.reader.word(address + layout.tcache - 8)? else { return Ok(()) };
+        let Some(stack) = ground.reader.word(address + layout.tcache(ground.layout) - 8)? else {
+            return Ok(());
+        };
         let bins = ground.reader.range(&(tcache + 8..tcache + 8 + (layout.bins * BIN_BYTES) as u64))?;
         let Some(memory) = ground.maps.find(stack) else { return Ok(()) };
         let stacks = stacks(&bins, &memory.range());
@@ -132,7 +134,7 @@ impl Caches {
         Ok(())
     }
 
-    /// Puts what is held in order. A block that is held twice was moved meanwhile.
+    /// Sorts the held blocks. A block held twice was moved meanwhile.
     pub(super) fn settle(&mut self) {
         self.held.sort_unstable();
         self.held.dedup_by_key(|&mut (pointer, _)| pointer);
@@ -140,7 +142,8 @@ impl Caches {
 }
 
 impl Ground<'_> {
-    /// The caches of an arena: a word of its `arena_t` that leads to a ring of them. Proved ones only.
+    /// Returns the caches of an arena: a word of its `arena_t` leads to their ring. Only confirmed ones are
+    /// returned.
     fn ring_of(&self, arena: &ArenaFacts) -> Result<Vec<u64>> {
         let is_cache = |address| {
             if self.layout.leaf_has_state {
@@ -164,7 +167,7 @@ impl Ground<'_> {
         Ok(Vec::new())
     }
 
-    /// Whether an address may be that of a cache: in writable memory, and not among the metadata.
+    /// Returns whether an address may be that of a cache: in writable memory, outside the metadata.
     pub(super) fn may_be_cache(&self, address: u64) -> bool {
         address.is_multiple_of(8)
             && address != 0
@@ -172,7 +175,8 @@ impl Ground<'_> {
             && self.blocks.at(address).is_none()
     }
 
-    /// Whether a `tcache_slow_t` of this arena stands at an address: it and its `tcache_t` point at each other.
+    /// Returns whether a `tcache_slow_t` of this arena is at an address: it and its `tcache_t` point at each
+    /// other.
     pub(super) fn is_cache(&self, address: u64, arena: u64) -> Result<bool> {
         let Some(head) = self.reader.bytes_now::<48>(address)? else { return Ok(false) };
         let [bins, its_arena] = [32, 40].map(|at| word_at(&head, at).unwrap_or(0));
@@ -182,10 +186,10 @@ impl Ground<'_> {
         Ok(self.reader.word(bins - 8)? == Some(address))
     }
 
-    /// How the cache at an address is laid out, and where its `tcache_t` is.
+    /// Returns the layout of the cache at an address, and the address of its `tcache_t`.
     fn layout_of(&self, address: u64) -> Result<Option<(&'static CacheLayout, u64)>> {
         for layout in &CACHES {
-            let Some(tcache) = self.reader.word(address + layout.tcache)? else { continue };
+            let Some(tcache) = self.reader.word(address + layout.tcache(self.layout))? else { continue };
             if tcache.is_multiple_of(8) && tcache != 0 && self.reader.word(tcache)? == Some(address) {
                 return Ok(Some((layout, tcache)));
             }
@@ -194,8 +198,8 @@ impl Ground<'_> {
     }
 }
 
-/// The stacks of a cache's bins, in order of class, empty ones included. A bin that is not in use has no head, no room,
-/// or (5.3.1) a head that lies elsewhere than the stacks.
+/// Returns the stacks of a cache's bins, in order of class, including empty ones. An unused bin has no head,
+/// no room, or (5.3.1) a head outside the stacks.
 fn stacks(bins: &[u8], memory: &Range<u64>) -> Vec<(SizeClass, Range<u64>)> {
     let stack = |(index, bin): (u64, &[u8])| {
         let head = word_at(bin, 0)?;

@@ -1,20 +1,20 @@
-//! The thread caches of 5.2: the ring links descriptors that lie inside of each `tcache_t`, and pointers stand below the
-//! end of each stack (5.2.1 `I/tcache_structs.h`, `I/cache_bin.h`).
+//! The thread caches of 5.2, where the ring links descriptors inside each `tcache_t`, and pointers lie below
+//! the end of each stack (5.2.1 `I/tcache_structs.h`, `I/cache_bin.h`).
 
 use super::caches::{Caches, Ground, ThreadCache};
 use super::reader::word_at;
-use super::sizes::{SMALL_CLASSES, SizeClass};
+use super::sizes::SizeClass;
 use unbloat_process::Result;
 
 /// Bytes of a `cache_bin_t`: `low_water`, `ncached`, requests, `avail`.
 const BIN_BYTES: usize = 24;
-/// Bins of large classes, at most (`nhbins` with the largest `lg_tcache_max`).
+/// Maximum number of bins of large classes (`nhbins` with the largest `lg_tcache_max`).
 const LARGE_BINS: usize = 37;
-/// Pointers that one bin may hold.
+/// Maximum number of pointers in one bin.
 const MAX_BIN: u64 = 4096;
 
-/// Whether a `cache_bin_array_descriptor_t` stands at an address: the ring's link, `bins_small`, `bins_large`, and the
-/// arena behind it. The bins lie around it in the same `tcache_t`.
+/// Returns whether a `cache_bin_array_descriptor_t` is at an address: the ring's link, `bins_small`,
+/// `bins_large`, then the arena. The bins lie around it in the same `tcache_t`.
 pub(super) fn is_cache(ground: &Ground<'_>, address: u64, arena: u64) -> Result<bool> {
     let Some(bytes) = ground.reader.bytes_now::<48>(address)? else { return Ok(false) };
     let [small, large, its_arena] = [16, 24, 32].map(|at| word_at(&bytes, at).unwrap_or(0));
@@ -22,15 +22,15 @@ pub(super) fn is_cache(ground: &Ground<'_>, address: u64, arena: u64) -> Result<
     Ok(its_arena == arena && around && small.is_multiple_of(8) && large.is_multiple_of(8))
 }
 
-/// Reads the cache whose descriptor is at an address.
+/// Reads the cache with the descriptor at an address.
 pub(super) fn add(caches: &mut Caches, ground: &Ground<'_>, address: u64, arena: Option<u32>) -> Result<()> {
     let Some([small, large]) = ground.reader.words(address + 16)? else { return Ok(()) };
     let range = |start: u64, bins: usize| start..start.saturating_add((bins * BIN_BYTES) as u64);
-    let mut bins = ground.reader.range(&range(small, SMALL_CLASSES))?;
+    let mut bins = ground.reader.range(&range(small, ground.layout.small_classes()))?;
     bins.extend(ground.reader.range(&range(large, LARGE_BINS))?);
     let mut cache = ThreadCache { address, arena, blocks: 0, bytes: 0, largest: None, stack: 0 };
     let mut stacks = Vec::new();
-    // Behind the last bin in use stands something else.
+    // Unrelated data follows the last bin in use.
     for (class, bin) in (0..).zip(bins.chunks_exact(BIN_BYTES)) {
         let count = word_at(bin, 0).unwrap_or(0) >> 32;
         let end = word_at(bin, 16).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The bytes of an arena as jemalloc counts them, resident or not, and what a fork has left behind.
+//! The bytes of an arena as jemalloc counts them, resident or not, and the caches left behind by a fork.
 
 use super::account::{Contents, Holder};
 use super::extent::{Purpose, State};
@@ -10,34 +10,34 @@ use std::ops::AddAssign;
 pub struct Counts {
     /// Extents in use.
     pub extents: u64,
-    /// Of them, slabs.
+    /// The part of `extents` that is slabs.
     pub slabs: u64,
     /// Blocks in use and in caches (`stats.allocated`).
     pub allocated: u64,
-    /// Of them, in thread caches.
+    /// The part of `allocated` in thread caches.
     pub cached: u64,
-    /// Of them, jemalloc's own (`internal`).
+    /// The part of `allocated` that jemalloc uses itself (`internal`).
     pub internal: u64,
     /// Pages of extents in use (`stats.active`).
     pub active: u64,
     /// Freed pages.
     pub dirty: u64,
-    /// Freed pages that the kernel may take.
+    /// Freed pages that the kernel may reclaim.
     pub muzzy: u64,
     /// Address space without pages.
     pub retained: u64,
     /// Metadata that was handed out (`base`).
     pub base: u64,
-    /// Metadata on pages that were ever touched, as jemalloc believes.
+    /// Metadata on pages that were touched at least once, by jemalloc's count.
     pub base_resident: u64,
 }
 
-/// The blocks that the caches of threads held which a fork left behind: allocated for ever.
+/// Blocks in caches of threads left behind by a fork: they stay allocated forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forgotten {
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Blocks that are still allocated.
+    /// Number of blocks that are still allocated.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,

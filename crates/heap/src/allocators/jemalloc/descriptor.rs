@@ -1,6 +1,8 @@
-//! jemalloc in the table of allocators: how a file that carries it is told, and what gives its memory back.
+//! jemalloc in the table of allocators: how to recognize a file that carries it, and the call that returns
+//! its memory.
 
 use super::super::{Descriptor, RELEASE_STACK_BYTES, Release, ReleaseCall};
+use super::verdict;
 use crate::model::AllocatorKind;
 use unbloat_process::Image;
 #[cfg(target_arch = "x86_64")]
@@ -27,11 +29,12 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ],
         stack_bytes: RELEASE_STACK_BYTES,
         refuses: older_than_5,
-        reach: "jemalloc purges all arenas; what its threads cache stays",
+        reach: "jemalloc purges all arenas, but thread caches keep their memory",
     }),
+    stranded_cure: Some(verdict::stranded_cure),
 };
 
-/// `mallctl` with the prefixes that builds give it: none, upstream's default on some systems, and Rust's.
+/// `mallctl` with the prefixes that builds use: none, upstream's default on some systems, and Rust's.
 const FUNCTIONS: &[&str] = &["mallctl", "je_mallctl", "_rjem_mallctl"];
 
 /// `JEMALLOC_VERSION`: `5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c`.
@@ -46,15 +49,18 @@ fn version(image: &Image) -> Option<String> {
     })
 }
 
-/// Refuses a jemalloc that does not know `arena.4096.purge`. `MALLCTL_ARENAS_ALL` came with version 5, and so did muzzy
-/// pages, the name of whose setting is in the library's data (jemalloc 5.0.0, ChangeLog; `src/ctl.c`).
+/// Refuses a jemalloc that does not know `arena.4096.purge`. `MALLCTL_ARENAS_ALL` came with version 5, as did
+/// muzzy pages, whose setting's name is in the library's data (jemalloc 5.0.0, ChangeLog; `src/ctl.c`).
 fn older_than_5(image: &Image) -> Option<&'static str> {
     const NAME: &[u8] = b"muzzy_decay_ms\0";
-    // Linkers may put constants into the segment of the code.
+    // Linkers may put constants into the code segment.
     let named = image.elf.segments.iter().filter(|segment| !segment.write).any(|segment| {
         let at = image.bias.wrapping_add(segment.addresses.start);
         let bytes = image.file_bytes(at, segment.file_bytes as usize).unwrap_or_default();
         bytes.windows(NAME.len()).any(|window| window == NAME)
     });
-    (!named).then_some("its jemalloc is older than version 5, which has no one call that purges all arenas")
+    (!named).then_some(
+        "its jemalloc is older than version 5, which has no single call that purges all \
+        arenas",
+    )
 }

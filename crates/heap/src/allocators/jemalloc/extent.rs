@@ -1,29 +1,29 @@
-//! The description of one extent (`edata_t`; `extent_t` in 5.2): its place, its purpose, the free regions of a slab.
+//! The description of one extent (`edata_t`; `extent_t` in 5.2): its addresses, its purpose, the free regions
+//! of a slab.
 
-use super::layout::{BITMAP_AT, BITMAP_WORDS, EXTENT_BYTES, ExtentLayout};
+use super::layout::{BITMAP_AT, ExtentLayout};
 use super::reader::word_at;
 use super::rtree::Element;
 use super::sizes::SizeClass;
 use std::ops::Range;
-use unbloat_process::PAGE_SIZE;
 
-/// Pages end below this: no address space of Linux is larger (5-level page tables).
+/// Upper bound on addresses: no Linux address space is larger (5-level page tables).
 const ADDRESS_END: u64 = 1 << 56;
 
-/// What an extent's pages are (`extent_state_e`, `I/edata.h`).
+/// The state of an extent's pages (`extent_state_e`, `I/edata.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// Allocated, or a slab.
     Active,
-    /// Freed; its pages are as they were.
+    /// Freed, with pages unchanged.
     Dirty,
-    /// Freed; the kernel may take its pages (`MADV_FREE`).
+    /// Freed; the kernel may reclaim its pages (`MADV_FREE`).
     Muzzy,
-    /// Address space that jemalloc keeps without pages.
+    /// Address space kept without pages.
     Retained,
-    /// On its way between two of them.
+    /// Changing from one of these states to another.
     Transition,
-    /// About to be joined with a neighbor.
+    /// About to be merged with a neighbor.
     Merging,
 }
 
@@ -46,20 +46,20 @@ impl State {
 pub struct Slab {
     /// Bytes of a region.
     pub region_bytes: u64,
-    /// How many there are.
+    /// Number of regions.
     pub regions: u64,
-    /// One bit a region, set if it is free; as many words as that takes.
+    /// One bit per region, set if the region is free; exactly as many words as that takes.
     pub free: Box<[u64]>,
 }
 
 impl Slab {
-    /// Free regions.
+    /// Number of free regions.
     #[must_use]
     pub fn free_regions(&self) -> u64 {
         self.free.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Whether a region is free. Regions that the slab does not have are.
+    /// Returns whether a region is free. Nonexistent regions are.
     #[must_use]
     pub fn is_free(&self, region: u64) -> bool {
         let word = self.free.get((region / 64) as usize);
@@ -67,14 +67,14 @@ impl Slab {
     }
 }
 
-/// What the pages of an extent are for.
+/// The purpose of an extent's pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     /// Regions of one class.
     Slab(Slab),
-    /// One object. A class below 16 KiB: a small object that a profiling build keeps alone.
+    /// One object. A small class means an object that a profiling build keeps alone.
     Object(SizeClass),
-    /// Active without a class: taken out to be purged, or kept in the cache of the huge-page allocator
+    /// Active without a class: taken out for purging, or kept in the cache of the huge-page allocator
     /// (`src/pa.c`, 5.3).
     TakenOut,
     /// Freed.
@@ -86,39 +86,40 @@ pub enum Purpose {
 pub struct Extent {
     /// The address of its description.
     pub description: u64,
-    /// Its first address, a multiple of the page size.
+    /// Its first address, a multiple of jemalloc's page size.
     pub base: u64,
     /// Its size: whole pages.
     pub bytes: u64,
-    /// Where in its first page an object begins: large ones are spread over cache lines.
+    /// Offset of an object in its first page: large objects are spread over cache lines.
     pub offset: u64,
-    /// The arena that it belongs to.
+    /// The arena it belongs to.
     pub arena: u32,
     /// Its state.
     pub state: State,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// The count of free regions that the description keeps.
+    /// Number of free regions according to the description.
     counted_free: u64,
-    /// The class that the description keeps.
+    /// Size class according to the description.
     class: Option<SizeClass>,
+    /// The class is allocated in slabs.
+    is_small: bool,
 }
 
 impl Extent {
-    /// Reads a description; `None` if it can be none.
+    /// Parses a description; `None` if it cannot be one.
     #[must_use]
     pub fn parse(description: u64, bytes: &[u8], layout: &ExtentLayout) -> Option<Self> {
-        let bytes = bytes.get(..EXTENT_BYTES)?;
+        let bytes = bytes.get(..layout.bytes())?;
         let [bits, address, size] = [0, 8, 16].map(|at| word_at(bytes, at).unwrap_or(0));
-        let base = address / PAGE_SIZE * PAGE_SIZE;
-        let size = size / PAGE_SIZE * PAGE_SIZE;
+        let [base, size] = [address, size].map(|word| word & !(layout.page_bytes() - 1));
         base.checked_add(size).filter(|&end| size > 0 && base > 0 && end <= ADDRESS_END)?;
         let class_bit = layout.state_bit + layout.state_bits;
         let state = State::new(bits >> layout.state_bit & ((1 << layout.state_bits) - 1))?;
         let class = SizeClass::new(bits >> class_bit & 0xff);
         let is_slab = bits >> 12 & 1 == 1;
         let purpose = match (state, class) {
-            (State::Active, Some(class)) if is_slab => Purpose::Slab(slab(class, size, bytes)?),
+            (State::Active, Some(class)) if is_slab => Purpose::Slab(slab(class, size, bytes, layout)?),
             (State::Active, Some(class)) => Purpose::Object(class),
             (State::Active, None) => Purpose::TakenOut,
             _ => Purpose::Free,
@@ -131,12 +132,13 @@ impl Extent {
             arena: (bits & 0xfff) as u32,
             state,
             purpose,
-            counted_free: bits >> (class_bit + 8) & 0x3ff,
+            counted_free: bits >> (class_bit + 8) & layout.free_mask(),
             class,
+            is_small: class.is_some_and(|class| layout.is_small(class)),
         })
     }
 
-    /// Its first address behind it.
+    /// The first address after it.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.base + self.bytes
@@ -148,8 +150,8 @@ impl Extent {
         self.base..self.end()
     }
 
-    /// Whether the description agrees with itself: the bitmap has as many free regions as are counted, and none beyond
-    /// the last. Not so while a thread is half way through a change.
+    /// Returns whether the description is consistent: the bitmap has as many free regions as the counter
+    /// says, and none beyond the last. It is inconsistent while a thread is in the middle of a change.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let Purpose::Slab(slab) = &self.purpose else { return true };
@@ -159,7 +161,7 @@ impl Extent {
         !beyond && slab.free_regions() == self.counted_free
     }
 
-    /// Whether what the leaf says agrees with the description.
+    /// Returns whether a leaf element agrees with the description.
     #[must_use]
     pub fn agrees_with(&self, element: &Element) -> bool {
         let state = element.state.is_none_or(|state| State::new(state) == Some(self.state));
@@ -168,23 +170,25 @@ impl Extent {
         state && (!active || element.class == self.class && element.slab == is_slab)
     }
 
-    /// Usable bytes of the object that it is, with `pad` bytes behind each large one. Not the class's size: 5.3.1 rounds
-    /// large sizes to pages (`src/jemalloc.c`), so the class may say too much.
+    /// Returns the usable bytes of the single object in this extent, with `pad` bytes after each large one.
+    /// Not the class's size: 5.3.1 rounds large sizes to pages (`src/jemalloc.c`), so the class may be too
+    /// large.
     #[must_use]
     pub fn usable_bytes(&self, pad: u64) -> u64 {
         match self.purpose {
-            Purpose::Object(class) if class.is_small() => class.bytes(),
+            Purpose::Object(class) if self.is_small => class.bytes(),
             Purpose::Object(_) => self.bytes.saturating_sub(pad),
             Purpose::Slab(_) | Purpose::TakenOut | Purpose::Free => 0,
         }
     }
 }
 
-/// Words of a slab's bitmap behind those that its regions need are never written: they hold what was there before.
-fn slab(class: SizeClass, size: u64, bytes: &[u8]) -> Option<Slab> {
+/// Parses a slab. Words of its bitmap beyond those needed by its regions are never written and contain stale
+/// data.
+fn slab(class: SizeClass, size: u64, bytes: &[u8], layout: &ExtentLayout) -> Option<Slab> {
     let regions = size / class.bytes();
     let words = regions.div_ceil(64) as usize;
-    if !class.is_small() || !(1..=BITMAP_WORDS).contains(&words) {
+    if !layout.is_small(class) || !(1..=layout.bitmap_words()).contains(&words) {
         return None;
     }
     let free = (0..words).map(|i| word_at(bytes, BITMAP_AT + 8 * i).unwrap_or(0)).collect();

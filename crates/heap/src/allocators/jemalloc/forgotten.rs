@@ -1,8 +1,9 @@
-//! The caches of threads that a fork left behind.
+//! The caches of threads left behind by a fork.
 //!
-//! The child of a fork has one thread. jemalloc forgets the caches of all others (`arena_postfork_child`, `src/arena.c`),
-//! but what they held stays allocated: for ever, in every child. Their structures still stand in the memory of threads
-//! that are no more, and name their arena; so that memory is searched for addresses of arenas.
+//! The child of a fork has one thread. jemalloc forgets the caches of all others (`arena_postfork_child`,
+//! `src/arena.c`), but their blocks stay allocated, forever and in every child. The caches' structures remain
+//! in the memory of the vanished threads and name their arena, so that memory is searched for arena
+//! addresses.
 
 use super::caches::{Caches, Ground};
 use super::reader::Reader;
@@ -10,20 +11,20 @@ use crate::ranges::remaining;
 use std::ops::Range;
 use unbloat_process::{Mapping, Result};
 
-/// Where a `tcache_slow_t` names its arena.
+/// Offset of the arena in a `tcache_slow_t`.
 const ARENA_AT: u64 = 40;
-/// Memory that is searched at most.
+/// Maximum amount of memory to search.
 const MAX_SEARCHED_BYTES: u64 = 64 << 20;
 
-/// Reads the caches that no ring has any more. `taken`: sorted, disjoint ranges in which none lies, the heap itself first
-/// of all. 5.2 leaves nothing to be found by.
+/// Reads the caches that are no longer in any ring. `taken`: sorted, disjoint ranges without caches, above
+/// all the heap itself. 5.2 leaves no trace to search for.
 ///
 /// # Errors
 /// The process is gone.
 pub fn read(ground: &Ground<'_>, known: &Caches, taken: &[Range<u64>]) -> Result<Caches> {
     let mut forgotten = Caches::default();
     let mut left = MAX_SEARCHED_BYTES;
-    // A fork keeps no more threads' memory than libc keeps stacks: the search need not be complete to be of use.
+    // A fork keeps no more thread memory than libc keeps stacks. The search is useful even if incomplete.
     for mapping in ground.maps.iter().filter(|m| m.is_private_anonymous() && !m.execute) {
         for range in remaining(&mapping.range(), taken) {
             search(ground, known, mapping, &range, &mut left, &mut forgotten)?;
@@ -52,7 +53,7 @@ fn search(
     Ok(())
 }
 
-/// The words of a range that may be addresses of arenas, as far as `left` bytes reach.
+/// Returns the words of a range that may be addresses of arenas, reading at most `left` bytes.
 fn words_within(reader: &Reader<'_>, range: &Range<u64>, left: &mut u64) -> Result<Vec<(u64, u64)>> {
     let mut words = Vec::new();
     for piece in reader.pieces(range)? {

@@ -1,23 +1,23 @@
-//! The gaps between the extents that were found, where pages are resident: walked again, a few rounds.
+//! Walks the gaps between extents where pages are resident, a few rounds.
 //!
-//! While the walk went, an extent may have been split (its rest has elements now that were not there when their piece was
-//! read) or grown over its neighbor (whose elements are gone). Memory of others lies between extents, too: it has no
-//! elements, and stays what it is.
+//! During the first walk an extent may have been split (its remainder has elements now that were missing when
+//! its piece was read) or grown over its neighbor (whose elements are gone). Memory of others lies between
+//! extents, too: it has no elements and never becomes part of the result.
 
 use super::extent::Purpose;
 use super::rtree::Leaf;
 use super::walk::{Placed, Unsettled, Walk, resident_within};
 use crate::ranges::{joined, remaining};
 use std::ops::Range;
-use unbloat_process::{PAGE_SIZE, Result};
+use unbloat_process::Result;
 
-/// How often the gaps are walked at most.
+/// Maximum number of rounds.
 const ROUNDS: usize = 6;
-/// How many extents before a gap may have grown over it.
+/// Number of extents before a gap that are checked for having grown over it.
 const NEIGHBORS: usize = 8;
 
 impl Walk<'_> {
-    /// Walks the gaps until nothing more is found. `others`: memory that is known to be somebody else's.
+    /// Walks the gaps until nothing more is found. `others`: memory known to belong to somebody else.
     ///
     /// # Errors
     /// The process is gone.
@@ -41,7 +41,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The gaps between extents, in the areas that have any, in which pages are resident.
+    /// Returns the gaps between extents that have resident pages.
     fn resident_gaps(&self, others: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
         let extents = self.extents.iter().map(|placed| placed.extent.range());
         let blocks = self.blocks.iter().map(super::blocks::Block::range);
@@ -61,10 +61,10 @@ impl Walk<'_> {
         Ok(gaps)
     }
 
-    /// Walks what the leaves say now of the pages of a gap.
+    /// Walks the extents that the leaves now name for the pages of a gap.
     fn gap(&mut self, leaves: &[Leaf], gap: &Range<u64>) -> Result<()> {
         let rtree = self.jemalloc.rtree;
-        let pages = gap.start / PAGE_SIZE..gap.end / PAGE_SIZE;
+        let pages = gap.start / self.page_bytes()..gap.end / self.page_bytes();
         let mut next_page = pages.start;
         let first = leaves.partition_point(|leaf| leaf.pages(rtree).end <= pages.start);
         for leaf in leaves[first..].iter().take_while(|leaf| leaf.first_page < pages.end) {
@@ -77,12 +77,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds what an extent before a gap has grown by since it was read. What it had before stays what it was.
+    /// Adds the growth of an extent before a gap since it was read. Its earlier bytes keep their use.
     fn grown_over(&mut self, leaves: &[Leaf], gap: &Range<u64>, known: usize) -> Result<()> {
         let before = self.extents[..known].partition_point(|placed| placed.extent.base < gap.start);
         for i in (before.saturating_sub(NEIGHBORS)..before).rev() {
             let Some(Placed { extent: old, .. }) = self.extents.get(i) else { continue };
-            let (base, page) = (old.base, old.base / PAGE_SIZE);
+            let (base, page) = (old.base, old.base / self.page_bytes());
             let leaf = leaves.iter().find(|leaf| leaf.pages(self.jemalloc.rtree).contains(&page));
             let Some(leaf) = leaf else { continue };
             let Some(element) = self.element(leaf, page)? else { continue };
@@ -103,8 +103,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Ranges of which it could not be settled what they are: from each unsettled place up to the next extent, without what
-    /// is somebody else's.
+    /// Returns the ranges whose use could not be settled: from each unsettled address up to the next extent,
+    /// minus memory of others.
     pub fn unsettled_ranges(&self, others: &[Range<u64>]) -> Vec<Range<u64>> {
         let from = |&Unsettled { address }: &Unsettled| {
             let next = self.extents.partition_point(|placed| placed.extent.end() <= address);

@@ -1,4 +1,4 @@
-//! jemalloc's heap as one of the heaps that a process may have.
+//! jemalloc's heap, behind the interface of all walkers.
 
 use super::bins::{Bin, by_class};
 use super::blocks::Blocks;
@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::time::Duration;
 use unbloat_process::{Maps, Result, Stopped, Thread};
 
-/// Size classes that the report names.
+/// Maximum number of size classes in the report.
 const BINS: usize = 16;
 
-/// A jemalloc of a process with the blocks of metadata that were found.
+/// One jemalloc of a process, with the metadata blocks found.
 #[derive(Debug, Clone)]
 pub struct JemallocHeap {
     jemalloc: Jemalloc,
@@ -27,7 +27,7 @@ pub struct JemallocHeap {
 }
 
 impl Search {
-    /// Each jemalloc as a heap.
+    /// Returns each jemalloc as a heap.
     pub fn heaps(self) -> impl Iterator<Item = JemallocHeap> {
         let blocks = self.blocks;
         self.found.into_iter().map(move |jemalloc| JemallocHeap { jemalloc, blocks: blocks.clone() })
@@ -73,7 +73,7 @@ impl Heap for JemallocHeap {
 }
 
 impl Survey {
-    /// Resident bytes by category.
+    /// Returns the resident bytes by category.
     fn bytes(&self) -> Vec<(Category, u64)> {
         let total = self.total();
         vec![
@@ -87,15 +87,16 @@ impl Survey {
         ]
     }
 
-    /// What a fork left behind.
+    /// Notes the caches left behind by a fork.
     fn notes(&self) -> Vec<Note> {
         let forgotten = &self.forgotten;
         if forgotten.blocks == 0 {
             return Vec::new();
         }
         let text = format!(
-            "{} in {} blocks stay allocated for ever: caches of {} threads of the parent held them when this process was \
-             forked, and jemalloc forgets such caches in the child. They are counted as cached.",
+            "{} in {} blocks stay allocated forever: caches of {} threads of the parent held them when \
+             this process was forked, and jemalloc forgets such caches in the child. They are counted as \
+             cached.",
             Iec(forgotten.bytes),
             forgotten.blocks,
             forgotten.threads
@@ -103,7 +104,7 @@ impl Survey {
         vec![Note::new(NoteCode::CachesForgotten, text)]
     }
 
-    /// The arenas as the report shows them.
+    /// Converts the arenas for the report.
     fn rows(&self, maps: &Maps, threads: &[Thread]) -> Vec<Arena> {
         let row = |(&index, arena): (&u32, &SurveyedArena)| {
             let caches = self.caches.list.iter().filter(|cache| cache.arena == Some(index));
@@ -114,7 +115,7 @@ impl Survey {
 }
 
 impl SurveyedArena {
-    /// The arena as the report shows it.
+    /// Converts one arena for the report.
     fn row(&self, index: u32, threads: Vec<model::ThreadCache>) -> Arena {
         let (tally, counts, facts) = (&self.tally, &self.counts, self.facts.as_ref());
         Arena {
@@ -147,8 +148,8 @@ impl SurveyedArena {
     }
 }
 
-/// The thread in whose memory a cache lies: of the threads whose libc description lies in the same mapping, the nearest.
-/// Static thread-local memory and that description are neighbors.
+/// Returns the thread whose memory contains a cache: of the threads whose libc description lies in the same
+/// mapping, the nearest one. Static thread-local memory and that description are neighbors.
 fn owner(cache: &ThreadCache, maps: &Maps, threads: &[Thread]) -> Option<model::ThreadCache> {
     let mapping = maps.find(cache.address)?.range();
     let place = |thread: &&Thread| thread.robust_list.filter(|list| mapping.contains(list));
@@ -162,7 +163,7 @@ fn owner(cache: &ThreadCache, maps: &Maps, threads: &[Thread]) -> Option<model::
     })
 }
 
-/// Tells an observer what the walk tells, without what others claim.
+/// Passes a walk's findings on to an observer, without the ranges that others claim.
 struct Outside<'a> {
     survey: &'a Survey,
     claims: &'a [Range<u64>],
@@ -184,7 +185,7 @@ impl Listener for Outside<'_> {
     }
 }
 
-/// A row of the report.
+/// Converts a size class for the report.
 fn bin((class, bin): (SizeClass, Bin)) -> model::Bin {
     model::Bin {
         block_bytes: class.bytes(),

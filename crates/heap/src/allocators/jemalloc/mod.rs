@@ -1,32 +1,33 @@
 //! jemalloc 5, read from outside: no stop, no symbols, no code in the target.
 //!
-//! All that jemalloc knows of its heap lies apart from it, in blocks of metadata, so a look reads about half a percent of
-//! the heap. `ARCHITECTURE.md` ("Inside jemalloc") tells the recipe; each module names its sources.
+//! jemalloc keeps all knowledge of its heap apart from the heap, in metadata blocks, so an inspection reads
+//! about half a percent of the heap. `ARCHITECTURE.md` ("Inside jemalloc") explains the procedure; each
+//! module names its sources.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`descriptor`] | recognizing a file that carries it, and the call that gives its memory back |
-//! | [`layout`] | places of the fields of its structures, by version |
+//! | [`descriptor`] | how to recognize a file that carries it, and the call that returns its memory |
+//! | [`layout`] | field offsets of its structures, by version |
 //! | [`sizes`] | size classes |
 //! | [`reader`] | small reads that touch resident pages only |
-//! | [`blocks`] | the blocks of metadata |
+//! | [`blocks`] | the metadata blocks |
 //! | [`rtree`] | the radix tree that maps pages to extents |
-//! | [`locate`] | finding a jemalloc by the shape of that tree |
+//! | [`locate`] | finds a jemalloc by the shape of that tree |
 //! | [`extent`] | the description of one extent |
-//! | [`bases`] | the owners of the blocks of metadata |
-//! | [`arenas`] | `arenas[]`, and what each arena tells |
-//! | [`caches`] | the thread caches; [`caches52`] those of 5.2, [`tsd`] where arenas keep no rings |
-//! | [`forgotten`] | the caches of threads that a fork left behind |
-//! | [`walk`] | all extents, in order of address; [`gaps`] what changed meanwhile |
+//! | [`bases`] | the owners of the metadata blocks |
+//! | [`arenas`] | `arenas[]`, and the facts readable from each arena |
+//! | [`caches`] | the thread caches; [`caches52`] those of 5.2, [`tsd`] those of builds whose arenas keep no rings |
+//! | [`forgotten`] | the caches of threads left behind by a fork |
+//! | [`walk`] | all extents, in address order; [`gaps`] those that changed meanwhile |
 //! | [`slabs`] | the bytes of a slab by use |
 //! | [`account`] | the bytes of every extent by use |
 //! | [`bins`] | the occupancy of slabs by size class |
-//! | [`counts`] | the same as jemalloc counts them |
+//! | [`counts`] | the same bytes as jemalloc counts them |
 //! | `settings` | the settings in force |
-//! | [`tell`] | telling what was found, block by block |
-//! | [`verdict`] | the verdict's sentences on how it is set up |
-//! | [`survey`] | one look at all of it |
-//! | [`heap`] | its heap as one of those that a process may have |
+//! | [`tell`] | reports the findings, block by block |
+//! | [`verdict`] | the verdict's sentences about its configuration |
+//! | [`survey`] | one pass over everything it manages |
+//! | [`heap`] | its heap, behind the interface of all walkers |
 
 pub mod account;
 pub mod arenas;

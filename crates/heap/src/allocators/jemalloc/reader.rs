@@ -1,31 +1,34 @@
-//! Small reads of a target's memory that touch resident pages only and tell "cannot be read" from "the process is gone".
+//! Small reads of a target's memory that touch resident pages only and distinguish "unreadable" from "the
+//! process is gone".
 
 use std::ops::Range;
-use unbloat_process::{Error, Memory, PAGE_SIZE, Residency, ResidentOnly, Result};
+use unbloat_process::{Error, Memory, Residency, ResidentOnly, Result, page_size, windows};
 
-/// What is read at once of a long range.
+/// Maximum size of one read within a long range.
 const PIECE_BYTES: u64 = 16 << 10;
+/// Bytes whose residency is asked for at once.
+const WINDOW_BYTES: u64 = 64 << 20;
 
-/// A careful view of memory for one look. What it knows of residency is as old as its first question about a place.
+/// A careful view of memory for one inspection. Residency of a page is cached from the first query on.
 pub struct Reader<'a> {
     memory: &'a dyn Memory,
     careful: ResidentOnly<'a>,
 }
 
 impl<'a> Reader<'a> {
-    /// A fresh view.
+    /// Creates a fresh view.
     #[must_use]
     pub fn new(memory: &'a dyn Memory) -> Self {
         Reader { memory, careful: ResidentOnly::new(memory) }
     }
 
-    /// The memory that is read.
+    /// Returns the underlying memory.
     #[must_use]
     pub fn memory(&self) -> &'a dyn Memory {
         self.memory
     }
 
-    /// `N` bytes, if they can be read.
+    /// Reads `N` bytes, if readable.
     ///
     /// # Errors
     /// The process is gone.
@@ -34,7 +37,7 @@ impl<'a> Reader<'a> {
         Ok(readable(self.careful.read(address, &mut bytes))?.map(|()| bytes))
     }
 
-    /// As [`Reader::bytes`], asking anew which pages are resident.
+    /// Like [`Reader::bytes`], but queries residency afresh.
     ///
     /// # Errors
     /// The process is gone.
@@ -48,7 +51,7 @@ impl<'a> Reader<'a> {
         Ok(readable(self.memory.read(address, &mut bytes))?.map(|()| bytes))
     }
 
-    /// `N` words, if they can be read.
+    /// Reads `N` words, if readable.
     ///
     /// # Errors
     /// The process is gone.
@@ -58,7 +61,7 @@ impl<'a> Reader<'a> {
         Ok(read.map(|()| std::array::from_fn(|i| word_at(&bytes, 8 * i).unwrap_or(0))))
     }
 
-    /// One word, if it can be read.
+    /// Reads one word, if readable.
     ///
     /// # Errors
     /// The process is gone.
@@ -66,7 +69,7 @@ impl<'a> Reader<'a> {
         readable(self.careful.word(address))
     }
 
-    /// `size` bytes at each address, one after the other; `None` for those that cannot be read.
+    /// Reads `size` bytes at each address; `None` for unreadable ones.
     ///
     /// # Errors
     /// The process is gone.
@@ -76,26 +79,28 @@ impl<'a> Reader<'a> {
         Ok(Gathered { bytes, size, readable })
     }
 
-    /// The resident parts of a range, in pieces of at most 16 KiB.
+    /// Returns the resident parts of a range, in pieces of at most 16 KiB.
     ///
     /// # Errors
     /// The process is gone.
     pub fn pieces(&self, range: &Range<u64>) -> Result<Vec<Range<u64>>> {
-        let Some(pages) = pages_of(range) else { return Ok(Vec::new()) };
-        let residency = self.residency(&pages)?;
         let mut pieces = Vec::new();
-        for run in residency.resident_runs() {
-            let (mut at, end) = (run.start.max(range.start), run.end.min(range.end));
-            while at < end {
-                let next = (at / PIECE_BYTES * PIECE_BYTES + PIECE_BYTES).min(end);
-                pieces.push(at..next);
-                at = next;
+        for window in windows(self.memory, range, WINDOW_BYTES) {
+            let Some(pages) = pages_of(&window) else { continue };
+            let residency = self.residency(&pages)?;
+            for run in residency.resident_runs() {
+                let (mut at, end) = (run.start.max(window.start), run.end.min(window.end));
+                while at < end {
+                    let next = (at / PIECE_BYTES * PIECE_BYTES + PIECE_BYTES).min(end);
+                    pieces.push(at..next);
+                    at = next;
+                }
             }
         }
         Ok(pieces)
     }
 
-    /// Which of some pages are resident; none where there can be no pages.
+    /// Returns which of some pages are resident; none where there can be no pages.
     ///
     /// # Errors
     /// The process is gone.
@@ -104,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(readable(self.memory.residency(pages.start, len))?.unwrap_or_default())
     }
 
-    /// The bytes of a piece that [`Reader::pieces`] named; empty if it is gone meanwhile.
+    /// Reads a piece returned by [`Reader::pieces`]; empty if it is gone meanwhile.
     ///
     /// # Errors
     /// The process is gone.
@@ -114,7 +119,7 @@ impl<'a> Reader<'a> {
         Ok(read.map_or_else(Vec::new, |()| bytes))
     }
 
-    /// The bytes of a range with absent pages as zeros.
+    /// Reads a range, with absent pages as zeros.
     ///
     /// # Errors
     /// The process is gone.
@@ -130,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// The words other than zero on the resident pages of a range, with their addresses.
+    /// Returns the nonzero words on the resident pages of a range, with their addresses.
     ///
     /// # Errors
     /// The process is gone.
@@ -146,7 +151,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What [`Reader::gather`] has read.
+/// The result of [`Reader::gather`].
 #[derive(Debug)]
 pub struct Gathered {
     bytes: Vec<u8>,
@@ -155,7 +160,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// The bytes at the address with this index, if they could be read.
+    /// Returns the bytes at the address with this index, if they were readable.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         self.readable.get(index).filter(|&&readable| readable)?;
@@ -163,25 +168,25 @@ impl Gathered {
     }
 }
 
-/// The little-endian word at a place of a buffer.
+/// Returns the little-endian word at an offset in a buffer.
 #[must_use]
 pub fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// The words of a buffer.
+/// Iterates over the words of a buffer.
 pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).map(|word| word_at(word, 0).unwrap_or(0))
 }
 
-/// The pages that a range touches; `None` at the end of the address space.
+/// Returns the pages that a range touches; `None` at the end of the address space.
 #[must_use]
 pub fn pages_of(range: &Range<u64>) -> Option<Range<u64>> {
-    let end = range.end.checked_next_multiple_of(PAGE_SIZE)?;
-    (range.start < range.end).then_some(range.start / PAGE_SIZE * PAGE_SIZE..end)
+    let end = range.end.checked_next_multiple_of(page_size())?;
+    (range.start < range.end).then_some(range.start / page_size() * page_size()..end)
 }
 
-/// `None` for what cannot be read; an error only if the process is gone.
+/// Maps unreadable memory to `None`, and returns an error only if the process is gone.
 fn readable<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,5 @@
-//! The radix tree: from the root in the library's data to the leaves, whose elements name the extent of each page.
+//! The radix tree, from the root in the library's data to the leaves, whose elements name the extent of each
+//! page.
 
 use super::blocks::Blocks;
 use super::layout::{ElementLayout, ExtentLayout, RtreeLayout};
@@ -7,62 +8,62 @@ use super::sizes::{CLASSES, SizeClass};
 use std::ops::Range;
 use unbloat_process::Result;
 
-/// Nodes below the root that are believed where there are any: 256 TiB of address space.
+/// Upper bound on the nodes below the root, where a level of nodes exists: 256 TiB of address space.
 const MAX_NODES: usize = 64;
 
 /// A leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leaf {
-    /// The number of the first page that it describes.
+    /// The number of the first page it describes.
     pub first_page: u64,
     /// Its address.
     pub address: u64,
 }
 
 impl Leaf {
-    /// The page that the element at an address describes.
+    /// Returns the page described by the element at an address.
     #[must_use]
     pub fn page_of(&self, element: u64, layout: &RtreeLayout) -> u64 {
         self.first_page + element.saturating_sub(self.address) / layout.element_bytes()
     }
 
-    /// The address of a page's element.
+    /// Returns the address of a page's element.
     #[must_use]
     pub fn element_of(&self, page: u64, layout: &RtreeLayout) -> u64 {
         self.address + page.saturating_sub(self.first_page) * layout.element_bytes()
     }
 
-    /// The pages that it describes.
+    /// Returns the pages it describes.
     #[must_use]
     pub fn pages(&self, layout: &RtreeLayout) -> Range<u64> {
         self.first_page..self.first_page + layout.leaf_pages()
     }
 
-    /// Its addresses.
+    /// Returns its addresses.
     #[must_use]
     pub fn range(&self, layout: &RtreeLayout) -> Range<u64> {
         self.address..self.address + layout.leaf_bytes()
     }
 }
 
-/// What a leaf says of one page.
+/// A leaf's entry for one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element {
-    /// Its words as they stand in memory.
+    /// Its words as read from memory.
     words: [u64; 2],
     /// The address of the extent's description; never 0.
     pub extent: u64,
-    /// The extent's class; `None` for none.
+    /// The extent's class, if any.
     pub class: Option<SizeClass>,
     /// The extent is a slab.
     pub slab: bool,
-    /// The extent's state, where the version keeps it here.
+    /// The extent's state, in versions that keep it here.
     pub state: Option<u64>,
 }
 
 impl Element {
-    /// Reads the element at the start of `bytes`; `None` if it names no extent. A cleared element has a class that means
-    /// "none" and no pointer (`src/emap.c`).
+    /// Parses the element at the start of `bytes`; `None` if it names no extent. A cleared element has the
+    /// class that means "none" and no pointer (`src/emap.c`).
     #[must_use]
     pub fn parse(bytes: &[u8], rtree: &RtreeLayout, extents: &ExtentLayout) -> Option<Self> {
         let words = [word_at(bytes, 0)?, word_at(bytes, 8).unwrap_or(0)];
@@ -86,13 +87,13 @@ impl Element {
         })
     }
 
-    /// Whether both were read from the same words.
+    /// Returns whether both were read from the same words.
     #[must_use]
     pub fn is_unchanged(&self, again: &Element) -> bool {
         self.words == again.words
     }
 
-    /// Whether its class can be: an index up to the one that means "none".
+    /// Returns whether its class is valid: an index up to the one that means "none".
     #[must_use]
     pub fn is_plausible(&self, rtree: &RtreeLayout) -> bool {
         match rtree.element {
@@ -102,8 +103,9 @@ impl Element {
     }
 }
 
-/// All leaves below a root, in order of the pages that they describe. Words that lead out of the blocks are left out, and
-/// so are leaves that overlap another: together they are never larger than the blocks.
+/// Returns all leaves below a root, in the order of the pages they describe. Words that lead out of the
+/// metadata blocks are skipped, and so are leaves that overlap another, so together they are never larger
+/// than the blocks.
 ///
 /// # Errors
 /// The process is gone.
@@ -129,7 +131,7 @@ pub fn leaves(reader: &Reader<'_>, blocks: &Blocks, rtree: &RtreeLayout, root: u
     Ok(leaves)
 }
 
-/// The leaves below a child of the root, their pages counted from its first.
+/// Returns the leaves below a child of the root, with pages counted from the child's first.
 ///
 /// # Errors
 /// The process is gone.
@@ -155,8 +157,8 @@ pub fn leaves_below(
     Ok(words.into_iter().filter(|&(_, word)| holds(word, rtree.leaf_bytes())).map(leaf).collect())
 }
 
-/// The elements of a leaf's piece that name an extent, each with its page. Of neighbors that name the same extent (the
-/// pages of a slab) only the first is kept.
+/// Returns the elements in a piece of a leaf that name an extent, each with its page. Of neighbors that name
+/// the same extent (the pages of a slab) only the first is kept.
 #[must_use]
 pub fn elements(
     bytes: &[u8],

@@ -1,4 +1,5 @@
-//! The settings in force, as memory shows them, and whether anybody acts on them in *this* process.
+//! The settings in force, as read from memory, and whether *this* process has background threads to act on
+//! them.
 
 use super::arenas::Arenas;
 use super::caches::Caches;
@@ -10,7 +11,7 @@ use unbloat_process::Thread;
 const BACKGROUND_THREAD: &str = "jemalloc_bg_thd";
 
 impl JemallocSettings {
-    /// The settings that the arenas, caches and threads show.
+    /// Derives the settings from the arenas, caches and threads.
     #[must_use]
     pub fn of(arenas: &Arenas, caches: &Caches, threads: &[Thread]) -> Self {
         let largest = caches.list.iter().filter_map(|cache| cache.largest).max();
@@ -27,7 +28,7 @@ impl JemallocSettings {
     }
 }
 
-/// The value that occurs most often.
+/// Returns the most frequent value.
 fn most(values: impl Iterator<Item = i64> + Clone) -> Option<i64> {
     values.clone().max_by_key(|value| values.clone().filter(|other| other == value).count())
 }

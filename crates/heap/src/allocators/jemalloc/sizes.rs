@@ -1,13 +1,10 @@
 //! jemalloc's size classes: 8, 16, 32, 48, 64, then four to each doubling.
 //!
-//! `src/sc.c` (`sc_boot`) and `include/jemalloc/internal/sc.h` of 5.2.1 to 5.3.1, with the quantum of 16 bytes that every
-//! 64-bit Linux build has (`LG_QUANTUM` 4). The table is the same for pages of 4, 16 and 64 KiB up to 14 KiB.
+//! `src/sc.c` (`sc_boot`) and `include/jemalloc/internal/sc.h` of 5.2.1 to 5.3.1, with the quantum of 16
+//! bytes that every 64-bit Linux build has (`LG_QUANTUM` 4). The table does not depend on the page size.
 
-/// Size classes (`SC_NSIZES`); as an index, it means "no class".
+/// Number of size classes (`SC_NSIZES`); as an index it means "no class".
 pub const CLASSES: usize = 232;
-
-/// The classes that are allocated in slabs (`SC_NBINS` with pages of 4 KiB): the first that is not has 16 KiB.
-pub const SMALL_CLASSES: usize = 36;
 
 const SIZES: [u64; CLASSES] = sizes();
 
@@ -31,13 +28,13 @@ const fn sizes() -> [u64; CLASSES] {
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// The class with this index; `None` from [`CLASSES`] on.
+    /// Returns the class with this index; `None` from [`CLASSES`] on.
     #[must_use]
     pub fn new(index: u64) -> Option<Self> {
         u8::try_from(index).ok().filter(|&index| usize::from(index) < CLASSES).map(SizeClass)
     }
 
-    /// The smallest class that holds `bytes`.
+    /// Returns the smallest class that holds `bytes`.
     #[must_use]
     pub fn holding(bytes: u64) -> Option<Self> {
         Self::new(SIZES.partition_point(|&size| size < bytes) as u64)
@@ -53,12 +50,6 @@ impl SizeClass {
     #[must_use]
     pub fn bytes(self) -> u64 {
         SIZES[self.index()]
-    }
-
-    /// Whether its regions lie in slabs.
-    #[must_use]
-    pub fn is_small(self) -> bool {
-        self.index() < SMALL_CLASSES
     }
 }
 

@@ -1,4 +1,4 @@
-//! One look at everything that a jemalloc manages: arenas, caches, all extents, each resident byte's use.
+//! One pass over everything that a jemalloc manages: arenas, caches, all extents, each resident byte's use.
 
 use super::account::{Contents, Holder, Knowledge, Tally};
 use super::arenas::{ArenaFacts, Arenas};
@@ -9,7 +9,7 @@ use super::caches::{Caches, Ground, ThreadCache};
 use super::counts::{Counts, Forgotten};
 use super::extent::Purpose;
 use super::locate::Jemalloc;
-use super::reader::{Reader, pages_of};
+use super::reader::Reader;
 use super::rtree::leaves;
 use super::tell::Listener;
 use super::walk::{Placed, Walk, resident_within};
@@ -20,32 +20,32 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use unbloat_process::{Backing, Mapping, Maps, Memory, Result, Thread};
 
-/// What a look is told beforehand.
+/// The input of a survey.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The process's mappings.
     pub maps: &'a Maps,
     /// Its threads.
     pub threads: &'a [Thread],
-    /// Sorted, disjoint ranges that somebody else accounts for: Ruby's heap pages.
+    /// Sorted, disjoint ranges accounted for elsewhere: Ruby's heap pages.
     pub claims: &'a [Range<u64>],
 }
 
-/// One arena as it was found.
+/// The findings for one arena.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SurveyedArena {
-    /// What its `arena_t` says, if that was found.
+    /// Facts read from its `arena_t`, if that was found.
     pub facts: Option<ArenaFacts>,
-    /// Its resident bytes, those of its metadata included.
+    /// Its resident bytes, including its metadata.
     pub tally: Tally,
-    /// Its bytes by what jemalloc counts.
+    /// Its bytes as jemalloc counts them.
     pub counts: Counts,
 }
 
-/// What a jemalloc was found to hold.
+/// The findings for one jemalloc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
-    /// By index.
+    /// The arenas, by index.
     pub arenas: BTreeMap<u32, SurveyedArena>,
     /// The settings in force.
     pub settings: JemallocSettings,
@@ -53,28 +53,28 @@ pub struct Survey {
     pub bins: Bins,
     /// The caches of the threads.
     pub caches: Caches,
-    /// What a fork left behind.
+    /// The blocks left behind by a fork.
     pub forgotten: Forgotten,
-    /// The caches of threads that a fork left behind.
+    /// The caches of threads left behind by a fork.
     pub(super) forgotten_caches: Caches,
-    /// All extents, in order of address.
+    /// All extents, in address order.
     pub extents: Vec<Placed>,
     /// Resident bytes of metadata.
     pub metadata_bytes: u64,
-    /// All memory that it has, sorted and disjoint; what is unsettled included.
+    /// All memory it has, sorted and disjoint, including unsettled ranges.
     pub ranges: Vec<Range<u64>>,
-    /// Extents that were read more than once.
+    /// Number of extents that were read more than once.
     pub rereadings: u64,
-    /// Bytes behind each large object.
+    /// Bytes after each large object.
     pad: u64,
-    /// Resident bytes of ranges that could not be settled.
+    /// Resident bytes of unsettled ranges.
     unsettled_bytes: u64,
-    /// Addresses inside of jemalloc's own blocks, sorted.
+    /// Addresses inside jemalloc's own blocks, sorted.
     own: Vec<u64>,
 }
 
 impl Survey {
-    /// Looks at a jemalloc.
+    /// Surveys a jemalloc.
     ///
     /// # Errors
     /// The process is gone.
@@ -86,11 +86,11 @@ impl Survey {
     ) -> Result<Self> {
         let reader = Reader::new(memory);
         let words = words(&reader, jemalloc)?;
-        let bases = bases::find(&reader, blocks, &words)?;
+        let bases = bases::find(&reader, blocks, &words, jemalloc.extents)?;
         let arenas = Arenas::find(&reader, &words, &bases, blocks, jemalloc.extents)?;
         let ground =
             Ground { reader: &reader, maps: context.maps, blocks, arenas: &arenas, layout: jemalloc.extents };
-        // Before the slabs: what a thread gives back meanwhile is then seen to be free.
+        // Before the slabs, so that blocks a thread returns in between are seen to be free.
         let caches = caches(&ground, &words)?;
         let found = Found::walk(jemalloc, &reader, blocks, context)?;
         let metadata = metadata(&bases, blocks);
@@ -117,7 +117,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Resident bytes of everything.
+    /// Returns the resident bytes of everything.
     #[must_use]
     pub fn total(&self) -> Tally {
         let mut total =
@@ -126,7 +126,7 @@ impl Survey {
         total
     }
 
-    /// The bytes of all arenas as jemalloc counts them.
+    /// Returns the bytes of all arenas as jemalloc counts them.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut total = Counts::default();
@@ -134,7 +134,7 @@ impl Survey {
         total
     }
 
-    /// Tells everything that was found, in order of address. What is unsettled is not among it.
+    /// Reports all findings to the listener, in address order. Unsettled ranges are left out.
     pub fn tell(&self, listener: &mut dyn Listener) {
         let knowledge = self.knowledge();
         for placed in &self.extents {
@@ -142,7 +142,7 @@ impl Survey {
         }
     }
 
-    /// The block that the program holds whose usable memory an address lies in.
+    /// Returns the block held by the program whose usable memory contains an address.
     #[must_use]
     pub fn block_at(&self, address: u64) -> Option<Range<u64>> {
         let after = self.extents.partition_point(|placed| placed.extent.base <= address);
@@ -169,7 +169,7 @@ impl Survey {
         Knowledge { cached: &self.caches, forgotten: &self.forgotten_caches, own: &self.own, pad: self.pad }
     }
 
-    /// Adds up what was found. `claimed`: resident bytes of extents, by their base, that others account for.
+    /// Adds up the findings. `claimed`: resident bytes of extents, by their base, that others account for.
     fn count(&mut self, arenas: Arenas, bases: &BTreeMap<u32, Base>, claimed: &BTreeMap<u64, u64>) {
         let mut rows: BTreeMap<u32, SurveyedArena> = BTreeMap::new();
         let mut bins = Bins::new();
@@ -197,7 +197,7 @@ impl Survey {
     }
 }
 
-/// What a walk has found.
+/// The findings of a walk.
 struct Found {
     extents: Vec<Placed>,
     unsettled: Vec<Range<u64>>,
@@ -223,7 +223,7 @@ impl Found {
         Ok(Found { extents: walk.extents, unsettled, rereadings: walk.rereadings })
     }
 
-    /// All memory of the heap, sorted and disjoint.
+    /// Returns all memory of the heap, sorted and disjoint.
     fn ranges(&self, metadata: &[Block]) -> Vec<Range<u64>> {
         let extents = self.extents.iter().map(|placed| placed.extent.range());
         joined(
@@ -232,7 +232,7 @@ impl Found {
     }
 }
 
-/// The words of the library's data.
+/// Returns the words of the library's data.
 fn words(reader: &Reader<'_>, jemalloc: &Jemalloc) -> Result<Vec<(u64, u64)>> {
     let mut words = Vec::new();
     for data in &jemalloc.image.writable {
@@ -241,7 +241,7 @@ fn words(reader: &Reader<'_>, jemalloc: &Jemalloc) -> Result<Vec<(u64, u64)>> {
     Ok(words)
 }
 
-/// The caches of all threads, by whichever way leads to any.
+/// Reads the caches of all threads, by whichever way finds any.
 fn caches(ground: &Ground<'_>, words: &[(u64, u64)]) -> Result<Caches> {
     let caches = Caches::read(ground)?;
     if caches.list.is_empty() && ground.layout.leaf_has_state {
@@ -254,28 +254,28 @@ fn resident_bytes(memory: &dyn Memory, ranges: impl Iterator<Item = Range<u64>>)
     ranges.map(|range| resident_within(memory, std::slice::from_ref(&range), &range)).sum()
 }
 
-/// Resident bytes inside of extents that others account for, by the extents' bases.
+/// Returns the resident bytes inside extents that others account for, by the extents' bases.
 fn claimed(memory: &dyn Memory, claims: &[Range<u64>], extents: &[Placed]) -> Result<BTreeMap<u64, u64>> {
     let mut claimed = BTreeMap::new();
     for claim in claims {
         let first = extents.partition_point(|placed| placed.extent.end() <= claim.start);
         for placed in extents[first..].iter().take_while(|placed| placed.extent.base < claim.end) {
             let part = claim.start.max(placed.extent.base)..claim.end.min(placed.extent.end());
-            let Some(pages) = pages_of(&part) else { continue };
-            let resident = memory.residency(pages.start, pages.end - pages.start)?.resident_within(part);
+            let resident = unbloat_process::resident_bytes(memory, &part)?;
             *claimed.entry(placed.extent.base).or_default() += resident;
         }
     }
     Ok(claimed)
 }
 
-/// Where a heap can be: private anonymous memory, adjacent mappings joined. What is retained may be protected.
+/// Returns the memory where a heap can be: private anonymous memory, with adjacent mappings joined. Retained
+/// memory may be protected.
 fn areas(maps: &Maps) -> Vec<Range<u64>> {
     let anonymous = |m: &&Mapping| !m.shared && (m.is_private_anonymous() || m.backing == Backing::Anonymous);
     joined(maps.iter().filter(anonymous).map(Mapping::range).collect())
 }
 
-/// The blocks of metadata of these bases; all there are if no base was found.
+/// Returns the metadata blocks of these bases, or all blocks if no base was found.
 fn metadata(bases: &BTreeMap<u32, Base>, blocks: &Blocks) -> Vec<Block> {
     let mut metadata: Vec<Block> = bases.values().flat_map(|base| base.chain.clone()).collect();
     if metadata.is_empty() {
@@ -286,7 +286,7 @@ fn metadata(bases: &BTreeMap<u32, Base>, blocks: &Blocks) -> Vec<Block> {
     metadata
 }
 
-/// Addresses inside of the memory that the caches' stacks take.
+/// Returns addresses inside the memory of the caches' stacks.
 fn own(caches: &Caches, forgotten: &Caches) -> Vec<u64> {
     let stack = |cache: &ThreadCache| cache.stack;
     let mut own: Vec<u64> =

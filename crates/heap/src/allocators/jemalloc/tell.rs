@@ -1,7 +1,7 @@
-//! Telling a look's findings byte range by byte range and block by block, in order of address.
+//! Reports a survey's findings byte range by byte range and block by block, in address order.
 //!
-//! For the heap map and for who owns which block. The census does not need it: it is counted in bits
-//! ([`super::slabs`]), which is many times faster.
+//! Used for the heap map and to match blocks with their owners. The census does not need it: it counts in
+//! bits ([`super::slabs`]), which is many times faster.
 
 use super::account::{Contents, Holder, Knowledge};
 use super::extent::{Purpose, Slab, State};
@@ -10,29 +10,29 @@ use super::walk::Placed;
 use crate::model::Category;
 use std::ops::Range;
 
-/// Who is told.
+/// A receiver of extents, blocks and bytes.
 pub trait Listener {
-    /// Extents that belong to an arena; the ranges that follow lie in it.
+    /// Receives the extents of an arena; the ranges that follow lie in them.
     fn extent(&mut self, range: Range<u64>, arena: u32) {
         let _ = (range, arena);
     }
 
-    /// A block that the program holds, by its usable addresses.
+    /// Receives a block held by the program, by its usable addresses.
     fn block(&mut self, usable: Range<u64>, resident_bytes: u64) {
         let _ = (usable, resident_bytes);
     }
 
-    /// Bytes, resident or not, that belong to one category. They are disjoint and cover all extents.
+    /// Receives bytes, resident or not, that belong to one category. They are disjoint and cover all extents.
     fn bytes(&mut self, range: Range<u64>, category: Category) {
         let _ = (range, category);
     }
 }
 
-/// A listener that wants to know nothing.
+/// A listener that ignores everything.
 impl Listener for () {}
 
 impl Knowledge<'_> {
-    /// Tells of one extent.
+    /// Reports one extent.
     pub(super) fn tell(&self, placed: &Placed, contents: &Contents, listener: &mut dyn Listener) {
         let extent = &placed.extent;
         listener.extent(extent.range(), extent.arena);
@@ -69,7 +69,7 @@ impl Knowledge<'_> {
     }
 }
 
-/// What freed extents are: see the table in [`super::account`].
+/// Returns the category of freed extents: see the table in [`super::account`].
 pub(super) fn category_of_free(state: State) -> Category {
     match state {
         State::Retained => Category::MallocStranded,
@@ -79,7 +79,7 @@ pub(super) fn category_of_free(state: State) -> Category {
     }
 }
 
-/// Tells of the regions of a slab: runs of neighbors with the same use at once.
+/// Reports the regions of a slab, joining neighbors with the same use.
 fn tell_slab(placed: &Placed, slab: &Slab, marks: &Marks, listener: &mut dyn Listener) {
     let base = placed.extent.base;
     let of = |region| match () {

@@ -1,7 +1,9 @@
-//! Thread caches through the ring of all threads, for builds without statistics, whose arenas keep no rings.
+//! Thread caches found through the ring of all threads, for builds without statistics, whose arenas keep no
+//! rings.
 //!
-//! `tsd_nominal_tsds` (`src/tsd.c`) is a word of the library's data that points to a thread's `tsd_t`, in which a
-//! `tcache_slow_t` and a `tcache_t` point at each other; the link in each `tsd_t` leads to the next thread's.
+//! `tsd_nominal_tsds` (`src/tsd.c`) is a word of the library's data that points to a thread's `tsd_t`, in
+//! which a `tcache_slow_t` and a `tcache_t` point at each other; the link in each `tsd_t` leads to that of
+//! the next thread.
 
 use super::caches::{Caches, Ground, MAX_CACHES};
 use super::layout::CACHES;
@@ -9,9 +11,9 @@ use super::reader::words_of;
 use std::collections::BTreeSet;
 use unbloat_process::Result;
 
-/// What is looked at of a `tsd_t`.
+/// Bytes examined of a `tsd_t`.
 const TSD_BYTES: u64 = 4096;
-/// How many would-be `tsd_t` are looked at in one search.
+/// Maximum number of candidate `tsd_t` structures examined in one search.
 const MAX_LOOKS: usize = 1 << 17;
 
 /// Reads the caches of the ring that one of these words leads to.
@@ -37,14 +39,14 @@ pub fn read(ground: &Ground<'_>, words: &[(u64, u64)]) -> Result<Caches> {
     Ok(caches)
 }
 
-/// The ring that begins at a `tsd_t`, each with the offset of its `tcache_slow_t`.
+/// Returns the ring that begins at a `tsd_t`: each `tsd_t` with the offset of its `tcache_slow_t`.
 fn ring_from(ground: &Ground<'_>, head: u64, looks: &mut usize) -> Result<Vec<(u64, u64)>> {
     *looks = looks.saturating_sub(1);
     if *looks == 0 {
         return Ok(Vec::new());
     }
     let Some((slow, words)) = tsd_at(ground, head)? else { return Ok(Vec::new()) };
-    // The link (next, previous) is somewhere before.
+    // The link (next, previous) lies somewhere before.
     for link in (0..slow).step_by(8) {
         let mut ring = vec![(head, slow)];
         let mut at = words.get(link as usize / 8).copied().unwrap_or(0);
@@ -66,16 +68,17 @@ fn ring_from(ground: &Ground<'_>, head: u64, looks: &mut usize) -> Result<Vec<(u
     Ok(Vec::new())
 }
 
-/// Where the `tcache_slow_t` lies in the `tsd_t` at an address, and the words of the `tsd_t`.
+/// Returns the offset of the `tcache_slow_t` in the `tsd_t` at an address, and the words of the `tsd_t`.
 fn tsd_at(ground: &Ground<'_>, address: u64) -> Result<Option<(u64, Vec<u64>)>> {
     let end = ground.maps.find(address).map_or(address, |mapping| mapping.end);
     let words: Vec<u64> = words_of(&ground.reader.range(&(address..end.min(address + TSD_BYTES)))?).collect();
     let inside = |word: u64| word.checked_sub(address).filter(|&at| at.is_multiple_of(8) && at < TSD_BYTES);
     let word_of = |at: u64| words.get(at as usize / 8).copied().unwrap_or(0);
     let slow = (0..).zip(&words).find_map(|(i, &word)| {
-        // The last word of the slow part is the address of the tcache_t, whose first is that of the slow part.
+        // The last word of the slow part is the address of the tcache_t, whose first word is that of the slow
+        // part.
         let slow = inside(word_of(inside(word)?))?;
-        CACHES.iter().any(|layout| slow + layout.tcache == 8 * i).then_some(slow)
+        CACHES.iter().any(|layout| slow + layout.tcache(ground.layout) == 8 * i).then_some(slow)
     });
     Ok(slow.map(|slow| (slow, words)))
 }

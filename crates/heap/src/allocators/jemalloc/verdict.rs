@@ -1,12 +1,23 @@
-//! The verdict's sentences about a jemalloc, or about one that was asked for and does not serve.
+//! The verdict's sentences about a jemalloc, or about one that was requested but does not serve.
 
-use crate::model::{Action, Allocator, AllocatorKind, Finding, JemallocSettings, ProcessReport, Server};
+use crate::model::{
+    Action, Allocator, AllocatorKind, Finding, FindingCode, JemallocSettings, ProcessReport, Server,
+};
+use crate::verdict::Cure;
 
-/// `dirty_decay_ms` of a jemalloc that nobody has set (`DIRTY_DECAY_MS_DEFAULT`, `include/jemalloc/internal/arena_types.h`,
-/// 5.2 to 5.3.1).
+/// The default of `dirty_decay_ms` (`DIRTY_DECAY_MS_DEFAULT`, `include/jemalloc/internal/arena_types.h`, 5.2
+/// to 5.3.1).
 const DEFAULT_DECAY_MS: i64 = 10_000;
 
-/// Findings about the way in which jemalloc is set up here.
+/// The cure for memory that is stranded in slabs.
+#[must_use]
+pub fn stranded_cure(report: &ProcessReport) -> Cure {
+    let text = "A restart clears it; one arena and smaller slabs, as unbloat run sets them, strand less.";
+    let run = Action::Run { server: Server::of_title(report.command.raw()), name_policy: false };
+    Cure { text, actions: if report.runtime.is_some() { Vec::new() } else { vec![run] } }
+}
+
+/// Findings about the configuration of jemalloc in this process.
 #[must_use]
 pub fn findings(report: &ProcessReport) -> Vec<Finding> {
     let Some(allocator) = &report.allocator else { return Vec::new() };
@@ -18,15 +29,19 @@ pub fn findings(report: &ProcessReport) -> Vec<Finding> {
 }
 
 fn set_up(report: &ProcessReport, allocator: &Allocator, settings: &JemallocSettings) -> Option<Finding> {
-    let arenas = settings
-        .arena_limit
-        .map_or_else(String::new, |limit| format!(", threads spread over up to {limit} arenas"));
+    let arenas = match settings.arena_limit {
+        None => String::new(),
+        Some(1) => ", and all threads share one arena".to_owned(),
+        Some(limit) => format!(", threads spread over up to {limit} arenas"),
+    };
     let decay = settings.dirty_decay_ms?;
     let run = vec![Action::Run { server: Server::of_title(report.command.raw()), name_policy: false }];
     if report.runtime.as_ref().is_some_and(|runtime| runtime.policy.raw().contains("allocator=jemalloc")) {
-        let text =
-            format!("jemalloc is set as unbloat run sets it: freed pages go back {}{arenas}.", after(decay));
-        return Some(finding("jemalloc-lean", text, vec![]));
+        let text = format!(
+            "jemalloc is configured as by unbloat run: freed pages go back {}{arenas}.",
+            after(decay)
+        );
+        return Some(finding(FindingCode::JemallocLean, text, vec![]));
     }
     if allocator.asked.background_thread && settings.background_threads == 0 {
         let text = format!(
@@ -35,19 +50,26 @@ fn set_up(report: &ProcessReport, allocator: &Allocator, settings: &JemallocSett
              worker keeps them. unbloat run gives them back in idle workers, too.",
             after(decay)
         );
-        return Some(finding("jemalloc-background-thread", text, run));
+        return Some(finding(FindingCode::JemallocBackgroundThread, text, run));
     }
-    (decay == DEFAULT_DECAY_MS && settings.background_threads == 0).then(|| {
+    if decay == DEFAULT_DECAY_MS && settings.background_threads == 0 {
         let text = format!(
-            "jemalloc runs with its defaults: freed pages go back {}, and only while the process allocates{arenas}. unbloat \
-             run sets it up for less.",
+            "jemalloc runs with its defaults: freed pages go back {}, and only while the process \
+             allocates{arenas}. unbloat run configures it for less memory.",
             after(decay)
         );
-        finding("jemalloc-defaults", text, run.clone())
-    })
+        return Some(finding(FindingCode::JemallocDefaults, text, run));
+    }
+    let by = match (decay, settings.background_threads) {
+        (..=0, _) => "",
+        (_, 0) => ", and only while the process allocates",
+        (_, _) => ", by a thread of jemalloc's own",
+    };
+    let text = format!("jemalloc is tuned: freed pages go back {}{by}{arenas}.", after(decay));
+    Some(finding(FindingCode::JemallocTuned, text, vec![]))
 }
 
-/// A jemalloc that `LD_PRELOAD` names, where the C library's own malloc serves.
+/// A jemalloc named by `LD_PRELOAD` although the C library's own malloc serves.
 fn not_loaded(allocator: &Allocator) -> Option<Finding> {
     allocator.asked.preload.then(|| {
         let cause = match allocator.kind {
@@ -58,11 +80,11 @@ fn not_loaded(allocator: &Allocator) -> Option<Finding> {
             }
         };
         let text = format!(
-            "LD_PRELOAD asks for a jemalloc, but {} serves malloc: {cause}. ld.so says why on the standard error of any \
-             command that is started with the same LD_PRELOAD.",
+            "LD_PRELOAD asks for a jemalloc, but {} serves malloc: {cause}. ld.so reports the reason on \
+             the standard error of any command started with the same LD_PRELOAD.",
             allocator.kind.name()
         );
-        finding("jemalloc-not-loaded", text, vec![])
+        finding(FindingCode::JemallocNotLoaded, text, vec![])
     })
 }
 
@@ -74,6 +96,6 @@ fn after(decay_ms: i64) -> String {
     }
 }
 
-fn finding(code: &'static str, text: String, actions: Vec<Action>) -> Finding {
+fn finding(code: FindingCode, text: String, actions: Vec<Action>) -> Finding {
     Finding { code, text, actions, gain_bytes: None }
 }

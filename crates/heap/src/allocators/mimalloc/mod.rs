@@ -23,15 +23,16 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         reach: "mi_collect reaches the heap of the borrowed thread and of threads that have ended, not the heaps of other \
                 threads",
     }),
+    stranded_cure: None,
 };
 
-/// The number that `mi_version` returns: its code is nothing else.
+/// Reads the number that `mi_version` returns, which is all that its code does.
 fn version(image: &Image) -> Option<String> {
     returned_number(&image.file_bytes(image.symbol("mi_version")?, 16)?).and_then(dotted)
 }
 
-/// The constant that a function returns which does nothing else, on x86-64 or aarch64. What branch protection puts before
-/// (`endbr64`, `bti c`) is passed over.
+/// Returns the constant returned by a function that does nothing else, on x86-64 or aarch64. Branch
+/// protection instructions in front (`endbr64`, `bti c`) are skipped.
 fn returned_number(code: &[u8]) -> Option<u32> {
     let code = code
         .strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa])
@@ -48,7 +49,7 @@ fn returned_number(code: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(number.try_into().ok()?))
 }
 
-/// One digit for each of the three parts, or two for the last two: 209 → `2.0.9`, 30201 → `3.2.1`.
+/// Formats one digit for each of the three parts, or two for the last two: 209 → `2.0.9`, 30201 → `3.2.1`.
 fn dotted(number: u32) -> Option<String> {
     let base = match number {
         100..=999 => 10,

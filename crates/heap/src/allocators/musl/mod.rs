@@ -12,4 +12,5 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     message: None,
     version: |_| None,
     release: Release::Never("musl's malloc has no call that returns memory"),
+    stranded_cure: None,
 };

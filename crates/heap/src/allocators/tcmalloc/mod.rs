@@ -17,6 +17,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         arguments: &[],
         stack_bytes: RELEASE_STACK_BYTES,
         refuses: |_| None,
-        reach: "tcmalloc releases its page heap; what its threads cache stays",
+        reach: "tcmalloc releases its page heap, but thread caches keep their memory",
     }),
+    stranded_cure: None,
 };

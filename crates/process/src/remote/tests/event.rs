@@ -1,4 +1,4 @@
-//! Things that happen to the target and to the injector at chosen moments of a call.
+//! Events that happen to the target and to the injector at chosen moments of a call.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The variable that tells the injector its script.
+/// The variable that passes the script to the injector.
 pub(super) const SCRIPT: &str = "UNBLOAT_TEST_SCRIPT";
 
-/// Something that happens.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// Unbloat is killed.
@@ -58,7 +58,7 @@ impl Event {
     }
 }
 
-/// Tells the target's helper what to do, through the target's own stdin.
+/// Sends an order to the target's helper, through the target's own stdin.
 fn order(target: i32, order: &[u8]) {
     let stdin = std::fs::File::options().write(true).open(format!("/proc/{target}/fd/0"));
     if let Ok(mut stdin) = stdin {
@@ -67,7 +67,7 @@ fn order(target: i32, order: &[u8]) {
     }
 }
 
-/// Events with their moments, counted from 1; in the order of the list.
+/// Events with their moments, counted from 1; in list order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Script(pub(super) Vec<(u32, Event)>);
 
@@ -107,14 +107,14 @@ static TARGET: AtomicI32 = AtomicI32::new(0);
 static MOMENTS: AtomicU32 = AtomicU32::new(0);
 static TO_COME: Mutex<Script> = Mutex::new(Script(Vec::new()));
 
-/// Begins to count the moments of a call in a target.
+/// Starts to count the moments of a call in a target.
 pub(super) fn begin(target: i32) {
     *TO_COME.lock().unwrap() = std::env::var(SCRIPT).unwrap_or_default().parse().unwrap();
     MOMENTS.store(0, Ordering::Relaxed);
     TARGET.store(target, Ordering::Relaxed);
 }
 
-/// A moment has come.
+/// Triggers the events of the next moment.
 pub(super) fn at_moment() {
     let target = TARGET.load(Ordering::Relaxed);
     if target == 0 {
@@ -129,7 +129,7 @@ pub(super) fn at_moment() {
     happening.into_iter().for_each(|(_, event)| event.happen(target));
 }
 
-/// Returns whether nothing is to come any more.
+/// Returns whether all events have happened.
 pub(super) fn all_have_happened() -> bool {
     TO_COME.lock().unwrap().0.is_empty()
 }

@@ -1,4 +1,4 @@
-//! The process that makes a call while things happen to it and around it.
+//! The process that makes a call while events happen to it and around it.
 
 use super::event::{self, Script};
 use super::{LIBC, Libc, Ready, came_too_late};
@@ -6,10 +6,10 @@ use crate::remote::{Borrowed, Returned, Safety};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// Tells the injector whom it calls in.
+/// The variable that names the injector's target.
 const INJECTOR: &str = "UNBLOAT_TEST_INJECTOR";
 
-/// Runs the call in a process of its own, to which and around which things happen.
+/// Runs the call in a separate process, to which and around which events happen.
 pub(super) fn injected(script: &Script, pid: i32, attendance: Duration) -> ExitStatus {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "remote::tests::injector::the_injector", "--test-threads=1", "--quiet"])
@@ -21,7 +21,7 @@ pub(super) fn injected(script: &Script, pid: i32, attendance: Duration) -> ExitS
         .unwrap()
 }
 
-/// Not a test by itself: the process that [`injected`] starts.
+/// Not a test by itself: the process started by [`injected`].
 #[test]
 fn the_injector() {
     let Ok(orders) = std::env::var(INJECTOR) else { return };
@@ -39,7 +39,7 @@ fn the_injector() {
     std::process::exit(code + if event::all_have_happened() { HAPPENED } else { 0 });
 }
 
-/// Exit statuses of the injector: what came of the call, and whether the script came to its end.
+/// Exit statuses of the injector: the outcome of the call, and whether the script was completed.
 const DONE: i32 = 0;
 const LEFT_ALONE: i32 = 1;
 const REFUSED: i32 = 2;

@@ -1,4 +1,4 @@
-//! Calls on real threads: every kind of wait, and Unbloat killed at every moment of it.
+//! Calls on real threads: every kind of wait, with Unbloat killed at every moment of it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -26,21 +26,21 @@ pub(super) fn moment_passed() {
     event::at_moment();
 }
 
-/// One test at a time: each starts many processes, and their waits are timed.
+/// Serializes the tests: each starts many processes, and their waits are timed.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a program and waits until it is blocked: it says `ready` just before.
+/// Starts a program and waits until it is blocked: it prints `ready` just before.
 fn start(arguments: &[&str]) -> Target {
     let target = Target::start_ready(Command::new(WAITS.path()).args(arguments));
     let _ = blocked_in(target.pid());
     target
 }
 
-/// The known system call that a program's main thread is blocked in.
+/// Returns the listed system call in which a program's main thread is blocked.
 fn blocked_in(pid: i32) -> SystemCall {
     loop {
         let position = threads::position(Pid(pid), pid).unwrap();
@@ -51,7 +51,8 @@ fn blocked_in(pid: i32) -> SystemCall {
     }
 }
 
-/// Places in libc from its first mapping on: the tests' own libc is that of the targets, so it is searched once.
+/// Offsets in libc from its first mapping: the tests' own libc is that of the targets, so it is searched
+/// once.
 #[derive(Debug, Clone)]
 struct Libc {
     signal_return: u64,
@@ -90,7 +91,7 @@ impl Libc {
     }
 }
 
-/// A target with what is known of it.
+/// A target with the known facts about it.
 struct Ready {
     pid: Pid,
     pinned: Pinned,
@@ -111,7 +112,7 @@ impl Ready {
             signal_returns: vec![base + libc.signal_return],
             system_call: base + libc.system_call,
             errno_offset: libc.errno_offset,
-            // The program makes its calls itself, to see its registers after them, and takes changed ones.
+            // The program makes its calls itself, to see its registers after them, and accepts changed ones.
             text: 0..u64::MAX,
         };
         Ready { pid, pinned, memory, maps, gadgets, malloc_trim: base + libc.malloc_trim }
@@ -122,7 +123,7 @@ impl Ready {
         call(&self.host(&Unwinder::default()), &function, Duration::from_secs(1), check)
     }
 
-    /// A call on a thread that is not inside of some code.
+    /// Makes a call on a thread that is outside some code.
     fn call_outside(&self, forbidden: Vec<Range<u64>>, unwinder: &Unwinder) -> Result<Borrowed, Refusal> {
         let function = self.function(forbidden, TO_THE_END);
         call(&self.host(unwinder), &function, Duration::from_secs(1), || Safety::Safe)
@@ -144,16 +145,17 @@ impl Ready {
     }
 }
 
-/// Long enough for any call here on any machine; and not at all.
+/// Long enough for any call here on any machine, and no time at all.
 const TO_THE_END: Duration = Duration::from_secs(100);
 const NOT_ATTENDED: Duration = Duration::ZERO;
 
-/// Returns whether the program's wait was over before its thread could be borrowed, as happens on a very busy machine.
+/// Returns whether the program's wait was over before its thread could be borrowed, as happens on a very busy
+/// machine.
 fn came_too_late(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::NoSafePoint { .. } | Refusal::Ended | Refusal::Process(_))
 }
 
-/// A program of a kind whose thread has been borrowed some times in its one wait.
+/// Runs a program of a kind whose thread is borrowed several times during its single wait.
 fn borrowed(kind: &str, times: usize, attendance: Duration) -> Target {
     for _ in 0..20 {
         let target = start(&[kind, "altstack", "heap"]);
@@ -168,7 +170,7 @@ fn borrowed(kind: &str, times: usize, attendance: Duration) -> Target {
     panic!("{kind}: its wait was over each time before its thread could be borrowed {times} times");
 }
 
-/// The program's account of its wait.
+/// The program's report on its wait.
 #[derive(Debug)]
 struct Outcome {
     result: i64,
@@ -194,7 +196,7 @@ fn outcome_of(line: &str) -> Outcome {
     Outcome { result, milliseconds, rest: rest.join(" ") }
 }
 
-/// Each kind of wait, what its system call returns when nothing disturbs it, and whether a handler runs.
+/// Each kind of wait, the result of its system call if undisturbed, and whether a handler runs.
 const KINDS: [(&str, i64, u8); 18] = [
     ("read", 1, 0),
     ("recv", 1, 0),
@@ -220,15 +222,16 @@ fn assert_undisturbed(kind: &str, result: i64, handled: u8, seen: &Outcome, how:
     assert_eq!(seen.result, result, "{kind}, {how}: {seen:?}");
     let expected = format!("errno=77 registers=ok mask=ok handled={handled} stack=ok");
     assert_eq!(seen.rest, expected, "{kind}, {how}: {seen:?}");
-    // What ends the wait comes after 1.5 s, and was started a little before it; a timeout of its own never comes early.
-    // How late it comes is the scheduler's business: at a load of 25 a single step takes 50 ms.
+    // The event that ends the wait comes after 1.5 s and was started a little earlier; a timeout of its own
+    // never comes early. How late it comes depends on the scheduler: at a load of 25 a single step takes 50
+    // ms.
     let of_its_own = ["timeout", "until", "sleep"].iter().any(|word| kind.contains(word));
     let earliest = if of_its_own { 1499 } else { 1200 };
     assert!(seen.milliseconds >= earliest, "{kind}, {how}: {seen:?}");
 }
 
-/// A call that the kernel goes on with by `restart_syscall` does not show its number any more, unless the code before it
-/// does, as libc's does; the program's own does not.
+/// Returns how often a thread can be borrowed. A call that the kernel continues with `restart_syscall` no
+/// longer shows its number, unless the code before it does; libc's does, the program's own does not.
 fn times_of(kind: &str) -> usize {
     let kernel_deadline = kind.contains("sleep") || ["poll-timeout", "futex-timeout"].contains(&kind);
     if kernel_deadline { 1 } else { 3 }
@@ -249,8 +252,8 @@ fn every_wait_goes_on_as_if_nothing_had_happened() {
     }
 }
 
-/// The kernel has forgotten its deadline then: the call is made again with the remaining time. A timeout that is given by
-/// an address becomes a deadline of the kernel's again, and every register is as before.
+/// The kernel has then forgotten its deadline, so the call is made again with the remaining time. A timeout
+/// passed by address becomes a kernel deadline again, and every register is as before.
 #[test]
 fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout() {
     let _alone = alone();
@@ -274,19 +277,21 @@ fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout()
     });
 }
 
-/// The two things that may show when the kernel has not resumed the wait by itself; `docs/method/trim.md` says why.
+/// Asserts the only two visible effects when the kernel has not resumed the wait by itself;
+/// `docs/method/trim.md` explains why.
 fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {
     if kind.starts_with("epoll") && seen.result == -4 {
         return; // as after SIGSTOP and SIGCONT
     }
     if ["poll-timeout", "nanosleep", "nanosleep-rest", "futex-timeout"].contains(&kind) {
-        // A register that held the timeout or its address: dead in libc, where alone such a thread is borrowed.
+        // A register that held the timeout or its address: dead in libc, the only place where such a thread
+        // is borrowed.
         seen.rest = seen.rest.replace("registers=arguments", "registers=ok");
     }
     assert_undisturbed(kind, result, handled, &seen, how);
 }
 
-/// Has Unbloat killed at a moment of borrowing the thread of a new program; false if it came to its end before.
+/// Kills Unbloat at a given moment of borrowing a new program's thread; returns false if it finished earlier.
 fn kill_at(moment: u32, kind: &str, result: i64, handled: u8, attendance: Duration) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     loop {
@@ -348,7 +353,8 @@ fn killed_at_any_moment_an_epoll_wait_times_out_in_time() {
     kill_at_every_moment("epoll-timeout", 0, 0, TO_THE_END);
 }
 
-/// Calls in a program that waits, with a new one if its wait was over too early; `done` says what a call came to.
+/// Makes calls in a waiting program, starting a new one if its wait was over too early; `done` interprets a
+/// call's outcome.
 fn until_in_time<T>(kind: &str, mut done: impl FnMut(&mut Target, &Ready) -> Option<T>) -> T {
     let mut tries = (0..20).filter_map(|_| {
         let mut target = start(&[kind]);

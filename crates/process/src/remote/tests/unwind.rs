@@ -1,4 +1,4 @@
-//! Threads inside of forbidden code are left alone; those that only were there before are borrowed.
+//! Threads inside forbidden code are left alone; threads that were there only earlier are borrowed.
 
 use super::*;
 
@@ -6,7 +6,7 @@ static INSIDE: LazyLock<Program> = LazyLock::new(|| {
     Program::build(Compiler::System, c_program("inside"), &["-O1", "-fno-inline", "-fno-toplevel-reorder"])
 });
 
-/// The outcome of a call in a program that waits in `place`, and whether it then goes on.
+/// Returns the outcome of a call in a program that waits in `place`, and whether it then continues.
 fn called(place: &str, unwinder: impl Fn(Pid, &Maps) -> Unwinder) -> (Result<Borrowed, Refusal>, String) {
     let mut target = Target::start_ready(INSIDE.command().arg(place));
     let code = code_of(&target.line());

@@ -1,9 +1,9 @@
-//! The map of a made-up process of 2 GiB.
+//! The map of a synthetic process of 2 GiB.
 
 use unbloat_heap::model::{
     Allocator, AllocatorKind, Arena, Category, HeapMap, JemallocRequest, Owner, Region, RubyType,
 };
-use unbloat_process::{PAGE_SIZE, Residency};
+use unbloat_process::{Residency, page_size};
 
 const ARENAS: u64 = 16;
 const HEAPS: u64 = 2;
@@ -11,10 +11,10 @@ const HEAP_PAGES: u64 = 14_000;
 const SLOT_SIZES: [u64; 5] = [40, 80, 160, 320, 640];
 const POOL_PAGES: u64 = 10_400;
 
-/// Pages of the map.
+/// Number of pages on the map.
 pub(in crate::browser) const PAGES: u64 = ARENAS * HEAPS * HEAP_PAGES + SLOT_SIZES.len() as u64 * POOL_PAGES;
 
-/// The map, and the allocator whose arenas are on it.
+/// Returns the map, and the allocator whose arenas are on it.
 pub(super) fn map() -> (HeapMap, Allocator) {
     let mut map = HeapMap::default();
     let mut sequence = Sequence(7);
@@ -38,15 +38,15 @@ pub(super) fn map() -> (HeapMap, Allocator) {
     )
 }
 
-/// Heaps with runs of full pages, of pages with holes, of free pages and of pages that were given back.
+/// Adds heaps with runs of full pages, pages with holes, free pages, and returned pages.
 fn arena(i: u64, map: &mut HeapMap, sequence: &mut Sequence) -> Arena {
     let address = 0x7f00_0000_0030 + i * (256 << 20);
     let mut arena = Arena { address, main: i == 0, heaps: HEAPS, ..Arena::default() };
     for heap in 0..HEAPS {
         let start = (address & !0xfff) + heap * (64 << 20);
         let kinds = runs(HEAP_PAGES as usize, sequence);
-        let mut residency = Residency::all(start, HEAP_PAGES * PAGE_SIZE);
-        let address_of = |page: usize| start + page as u64 * PAGE_SIZE;
+        let mut residency = Residency::all(start, HEAP_PAGES * page_size());
+        let address_of = |page: usize| start + page as u64 * page_size();
         kinds
             .iter()
             .enumerate()
@@ -56,7 +56,7 @@ fn arena(i: u64, map: &mut HeapMap, sequence: &mut Sequence) -> Arena {
             let live = match kind {
                 1 | 2 => 0,
                 3..=5 => sequence.below(256) * 16,
-                _ => PAGE_SIZE,
+                _ => page_size(),
             };
             fill(&mut region, &mut arena, address_of(page), live);
         }
@@ -66,11 +66,11 @@ fn arena(i: u64, map: &mut HeapMap, sequence: &mut Sequence) -> Arena {
 }
 
 fn fill(region: &mut Region, arena: &mut Arena, page: u64, live: u64) {
-    let freed = PAGE_SIZE - live;
+    let freed = page_size() - live;
     let free = if live == 0 { Category::MallocTrimmable } else { Category::MallocStranded };
     region.add(page..page + live, Category::MallocLive);
-    region.add(page + live..page + PAGE_SIZE, free);
-    arena.resident_bytes += PAGE_SIZE;
+    region.add(page + live..page + page_size(), free);
+    arena.resident_bytes += page_size();
     arena.live_bytes += live;
     if live == 0 {
         arena.trimmable_bytes += freed;
@@ -79,7 +79,7 @@ fn fill(region: &mut Region, arena: &mut Arena, page: u64, live: u64) {
     }
 }
 
-/// Kinds of pages, 0 to 9, in runs of up to 60.
+/// Returns kinds of pages, 0 to 9, in runs of up to 60.
 fn runs(pages: usize, sequence: &mut Sequence) -> Vec<u64> {
     let mut kinds = vec![];
     while kinds.len() < pages {
@@ -92,7 +92,7 @@ fn runs(pages: usize, sequence: &mut Sequence) -> Vec<u64> {
 
 fn pool(slot_bytes: u64, sequence: &mut Sequence) -> Region {
     let start = 0x7e00_0000_0000 + slot_bytes * (256 << 20);
-    let end = start + POOL_PAGES * PAGE_SIZE;
+    let end = start + POOL_PAGES * page_size();
     let mut region = Region::new(&Residency::all(start, end - start), Owner::Ruby { slot_bytes });
     let mut at = start;
     while at + slot_bytes <= end {
@@ -105,7 +105,7 @@ fn pool(slot_bytes: u64, sequence: &mut Sequence) -> Region {
     region
 }
 
-/// Reproducible numbers without a dependency: the same page every time (Marsaglia's xorshift64).
+/// Reproducible numbers without a dependency, so that the page is always the same (Marsaglia's xorshift64).
 struct Sequence(u64);
 
 impl Sequence {

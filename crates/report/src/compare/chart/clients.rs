@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use unbloat_lab::metric::Metric;
 use unbloat_lab::result::RunResult;
 
-/// p95 against the number of clients: each run's steps as dots, each variant's medians as a line. `None` for a load
-/// without steps.
+/// Draws p95 against the number of clients: each run's steps as dots, each variant's medians as a line.
+/// `None` for a load without steps.
 pub(in crate::compare) fn by_clients(experiment: &Experiment) -> Option<Markup> {
     const HEIGHT: f64 = 310.0;
     let runs = |index: usize| experiment.results.iter().filter(move |run| run.counts_for(index));
@@ -39,7 +39,7 @@ pub(in crate::compare) fn by_clients(experiment: &Experiment) -> Option<Markup> 
     Some(drawing.figure())
 }
 
-/// The median over runs at each number of clients.
+/// Returns the median over runs at each number of clients.
 fn medians<'a>(runs: impl Iterator<Item = &'a RunResult>) -> Vec<(f64, f64)> {
     let mut by_step: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (clients, p95) in runs.flat_map(|run| &run.steps) {

@@ -7,7 +7,7 @@ mod scatter;
 
 pub(super) use clients::by_clients;
 pub(super) use over_time::over_time;
-pub(super) use ratios::ratios;
+pub(super) use ratios::{Row, drawn, ratios};
 pub(super) use scatter::{by_work, latency, trade_off};
 
 use crate::chart::scale::Unit;
@@ -18,21 +18,21 @@ use unbloat_lab::metric::{self, Metric};
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 30.0;
-/// Below a chart: its ticks, and the name of its axis.
+/// Space below a chart: its ticks, and the name of its axis.
 const BELOW: f64 = 40.0;
 
-/// The class of a shape in a variant's color.
+/// Returns the class of a shape in a variant's color.
 fn class(shape: &str, variant: usize) -> String {
     format!("{shape} {}", Color::variant(variant).class())
 }
 
-/// Ticks for values of a metric: none of them is below 0.
+/// Returns ticks for values of a metric, which are never negative.
 fn ticks_of(scale: Scale, metric: Metric, count: usize) -> Vec<Tick> {
     let (from, to) = scale.from;
-    // Latencies are in seconds, and mostly a few thousandths of them.
+    // Latencies are in seconds, and mostly a few thousandths of one.
     let (unit, factor) = match metric.unit() {
         metric::Unit::Bytes => (Unit::Bytes, 1.0),
-        metric::Unit::PerSecond => (Unit::Number, 1.0),
+        metric::Unit::Number(_) => (Unit::Number, 1.0),
         metric::Unit::Seconds if to >= 2.0 => (Unit::Seconds, 1.0),
         metric::Unit::Seconds => (Unit::Milliseconds, 1e3),
     };

@@ -10,12 +10,12 @@ use unbloat_lab::metric::Metric;
 use unbloat_lab::trace::Trace;
 
 const HEIGHT: f64 = 340.0;
-/// Above the curves: the names of the marks.
+/// Space above the curves: the names of the marks.
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = HEIGHT - 30.0;
 
-/// PSS over time: the median of each variant's runs, and the band between the smallest and the largest. `None` without
-/// samples.
+/// Draws PSS over time: the median of each variant's runs, and the band between minimum and maximum. `None`
+/// without samples.
 pub(in crate::compare) fn over_time(experiment: &Experiment, traces: &[Trace]) -> Option<Markup> {
     let times = range(traces.iter().flat_map(|t| t.points.iter().map(|p| p.0)));
     let highest = traces.iter().flat_map(|t| t.points.iter().map(|p| p.1)).fold(0.0, f64::max);
@@ -34,7 +34,7 @@ pub(in crate::compare) fn over_time(experiment: &Experiment, traces: &[Trace]) -
     Some(drawing.figure())
 }
 
-/// The median of some runs, and the band that has them all.
+/// Draws the median of some runs, and the band that contains them all.
 fn curve(drawing: &mut Drawing, runs: &[&Trace], x: Scale, y: Scale, variant: usize) {
     const POINTS: usize = 160;
     let (mut upper, mut lower, mut middle) = (vec![], vec![], vec![]);
@@ -52,8 +52,8 @@ fn curve(drawing: &mut Drawing, runs: &[&Trace], x: Scale, y: Scale, variant: us
     drawing.path(&middle, &class("line", variant));
 }
 
-/// Events in order of time, medians over the runs: the load, or its steps by their number of clients, and the
-/// idle tail.
+/// Returns events in chronological order, with medians over the runs: the load, or its steps by their number
+/// of clients, and the idle tail.
 fn moments(traces: &[Trace]) -> Vec<Tick> {
     let mut starts: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (start, clients) in traces.iter().flat_map(|trace| &trace.steps) {
@@ -71,7 +71,7 @@ fn moments(traces: &[Trace]) -> Vec<Tick> {
     moments
 }
 
-/// A line at each moment, and its name where there is room for it.
+/// Draws a line at each moment, and its name if there is room.
 fn marks(drawing: &mut Drawing, x: Scale, moments: &[Tick]) {
     let mut free_from = f64::NEG_INFINITY;
     for (time, name) in moments {
@@ -84,7 +84,7 @@ fn marks(drawing: &mut Drawing, x: Scale, moments: &[Tick]) {
     }
 }
 
-/// The value at a time: the last one before it; none before the first and long after the last.
+/// Returns the last value before a time; `None` before the first and long after the last.
 fn last_before(points: &[(f64, f64)], time: f64) -> Option<f64> {
     let after = points.partition_point(|p| p.0 <= time);
     let inside = points.last().is_some_and(|last| time <= last.0 + 1.0);

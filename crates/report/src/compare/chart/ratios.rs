@@ -1,4 +1,4 @@
-//! Each variant's ratio to the control, block by block and altogether.
+//! Ratios with their intervals: of each variant to the control, block by block and altogether, and of two experiments.
 
 use super::super::Experiment;
 use super::{LEFT, RIGHT, WIDTH, class};
@@ -11,31 +11,36 @@ use unbloat_lab::metric::Metric;
 use unbloat_lab::schedule::Slot;
 use unbloat_stats::contrast::Contrast;
 
-/// One line of the chart: a variant, or the control against itself.
-struct Row<'a> {
-    /// The variant's, for its color.
-    index: usize,
-    name: &'a str,
-    /// One a block.
-    dots: Vec<f64>,
-    contrast: Contrast,
+/// One row of the chart: a variant, the control against itself, or a metric of two experiments.
+pub(in crate::compare) struct Row<'a> {
+    /// The variant's index, which determines its color.
+    pub(in crate::compare) index: usize,
+    pub(in crate::compare) name: &'a str,
+    /// One per block; none where blocks are not paired.
+    pub(in crate::compare) dots: Vec<f64>,
+    pub(in crate::compare) ratio: f64,
+    pub(in crate::compare) interval: Option<(f64, f64)>,
 }
 
 const ROW: f64 = 30.0;
 
-/// Ratios to the control: a dot a block, the estimate and its interval, the margin as a band around 1. The last row is the
-/// control's second run of each block against its first.
+/// Draws ratios to the control: one dot per block, the estimate and its interval, the margin as a band around
+/// 1. The last row is the control's second run of each block against its first.
 pub(in crate::compare) fn ratios(experiment: &Experiment, metric: Metric) -> Option<Markup> {
-    let rows = rows(experiment, metric);
+    let label = format!("{} of each variant as a ratio to the control", metric.name());
+    let margin = 1.0 + experiment.plan.rule.margin(metric);
+    drawn(&rows(experiment, metric), margin, &label)
+}
+
+/// Ratios one below the other, around a band from 1 ÷ `margin` to `margin`; `None` without rows.
+pub(in crate::compare) fn drawn(rows: &[Row], margin: f64, label: &str) -> Option<Markup> {
     if rows.is_empty() {
         return None;
     }
-    let margin = 1.0 + experiment.plan.rule.margin(metric);
-    let x = Scale { from: shown(&rows, margin), to: (LEFT, WIDTH - RIGHT) };
+    let x = Scale { from: shown(rows, margin), to: (LEFT, WIDTH - RIGHT) };
     let height = 34.0 + ROW * rows.len() as f64;
     let bottom = height - 24.0;
-    let mut drawing =
-        Drawing::new(WIDTH, height, &format!("{} of each variant as a ratio to the control", metric.name()));
+    let mut drawing = Drawing::new(WIDTH, height, label);
     let (low, high) = (x.at(1.0 / margin), x.at(margin));
     drawing.rectangle((low, 4.0), (high - low, bottom - 4.0), "margin");
     for (tick, words) in x.ticks(Unit::Number, 8) {
@@ -55,17 +60,18 @@ fn rows<'a>(experiment: &Experiment<'a>, metric: Metric) -> Vec<Row<'a>> {
     let row = |(index, variant): (usize, &'a VariantAnalysis)| {
         let comparison = variant.metrics.get(&metric)?;
         let (name, dots) = (variant.name.as_str(), block_ratios(control, comparison));
-        Some(Row { index, name, dots, contrast: comparison.contrast? })
+        let Contrast { ratio, interval, .. } = comparison.contrast?;
+        Some(Row { index, name, dots, ratio, interval })
     };
     let mut rows: Vec<Row> = variants.iter().enumerate().skip(1).filter_map(row).collect();
     if let Some(aa) = experiment.analysis.aa.get(&metric).filter(|_| !rows.is_empty()) {
         let (name, dots) = ("control to itself", control_ratios(experiment, metric));
-        rows.push(Row { index: 0, name, dots, contrast: aa.contrast });
+        rows.push(Row { index: 0, name, dots, ratio: aa.contrast.ratio, interval: aa.contrast.interval });
     }
     rows
 }
 
-/// The ratios of one variant's runs to the control of their block.
+/// Returns the ratios of one variant's runs to the control in the same block.
 fn block_ratios(control: &Comparison, other: &Comparison) -> Vec<f64> {
     let of_block = |block: usize| {
         let logs: Vec<f64> = control.values.iter().filter(|v| v.0 == block).map(|v| v.1.ln()).collect();
@@ -75,7 +81,7 @@ fn block_ratios(control: &Comparison, other: &Comparison) -> Vec<f64> {
     ratios.filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// The control's second run ÷ its first, of each block in which both count.
+/// Returns the control's second run ÷ its first, for each block in which both count.
 fn control_ratios(experiment: &Experiment, metric: Metric) -> Vec<f64> {
     let value = |block, replica| {
         let slot = Slot { block, variant: 0, replica };
@@ -86,19 +92,20 @@ fn control_ratios(experiment: &Experiment, metric: Metric) -> Vec<f64> {
     (0..experiment.analysis.blocks).filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// The range of ratios to draw. An interval may be far wider than what was measured; the dots decide, up to a factor.
+/// Returns the range of ratios to draw. An interval may be far wider than the measurements, so the dots
+/// decide, up to a factor.
 fn shown(rows: &[Row], margin: f64) -> (f64, f64) {
     let of_row = |row: &Row| {
-        let widest = row.dots.iter().copied().fold(1.0, f64::max) * 1.5;
-        let ends = row.contrast.interval.map_or(vec![], |(low, high)| vec![low, high]);
+        let widest = row.dots.iter().copied().fold(row.ratio.max(1.0), f64::max) * 1.5;
+        let ends = row.interval.map_or(vec![], |(low, high)| vec![low, high]);
         let ends = ends.into_iter().map(move |end| end.clamp(0.2, widest));
-        row.dots.iter().copied().chain(ends).chain([row.contrast.ratio]).collect::<Vec<_>>()
+        row.dots.iter().copied().chain(ends).chain([row.ratio]).collect::<Vec<_>>()
     };
     range(rows.iter().flat_map(of_row).chain([1.0 / margin, margin]))
 }
 
 fn draw(drawing: &mut Drawing, row: &Row, x: Scale, y: f64) {
-    let Contrast { ratio, interval, .. } = row.contrast;
+    let (ratio, interval) = (row.ratio, row.interval);
     drawing.text((LEFT - 12.0, y + 4.0), "end", &fitting(row.name, LEFT - 12.0));
     for dot_ratio in &row.dots {
         let title = format!("{}: {dot_ratio:.3}×", row.name);

@@ -8,11 +8,11 @@ use maud::Markup;
 use unbloat_lab::metric::{Metric, Unit};
 use unbloat_lab::result::RunResult;
 
-/// Room for a variant's name to the right of its medians.
+/// Width of a variant's name to the right of its medians.
 const NAMES: f64 = 120.0;
-/// A line of names.
+/// Height of a line of names.
 const LINE: f64 = 14.0;
-/// A letter of a name, on the wide side.
+/// Width of a letter, estimated generously.
 const LETTER: f64 = 7.5;
 
 /// One variant.
@@ -25,19 +25,19 @@ struct Cloud<'a> {
     center: Point,
 }
 
-/// Memory against latency, with the frontier of what is beaten in neither. `None` when no run has both.
+/// Draws memory against latency, with the frontier of variants not beaten in both. `None` if no run has both.
 pub(in crate::compare) fn trade_off(experiment: &Experiment) -> Option<Markup> {
     let minimized = experiment.plan.rule.minimize;
     let memory = if minimized.unit() == Unit::Bytes { minimized } else { Metric::PssEnd };
     draw(experiment, memory, latency(experiment), true)
 }
 
-/// Latency against the work per second of each run: for loads without steps. `None` when no run has both.
+/// Draws latency against the work per second of each run, for loads without steps. `None` if no run has both.
 pub(in crate::compare) fn by_work(experiment: &Experiment) -> Option<Markup> {
     draw(experiment, Metric::Throughput, latency(experiment), false)
 }
 
-/// The latency that the rule looks at.
+/// Returns the latency metric of the rule.
 pub(in crate::compare) fn latency(experiment: &Experiment) -> Metric {
     let is_latency = |metric: &Metric| matches!(metric, Metric::P50 | Metric::P95 | Metric::P99);
     experiment.plan.rule.not_worse.iter().copied().find(is_latency).unwrap_or(Metric::P95)
@@ -78,7 +78,8 @@ fn draw(experiment: &Experiment, across: Metric, up: Metric, with_frontier: bool
     Some(drawing.figure())
 }
 
-/// The variants that have a run with both metrics. One with only one of them would shift the others' pairs.
+/// Returns the variants that have a run with both metrics. A run with only one of them would shift the
+/// others' pairs.
 fn clouds<'a>(experiment: &Experiment<'a>, across: Metric, up: Metric) -> Vec<Cloud<'a>> {
     let pair = |run: &RunResult| Some((*run.metrics.get(&across)?, *run.metrics.get(&up)?));
     let cloud = |(index, name): (usize, &'a str)| {
@@ -90,14 +91,14 @@ fn clouds<'a>(experiment: &Experiment<'a>, across: Metric, up: Metric) -> Vec<Cl
     experiment.variants.iter().map(|variant| variant.name.as_str()).enumerate().filter_map(cloud).collect()
 }
 
-/// Clouds with the places of their names, moved down where one would be written over another.
+/// Returns clouds with the places of their names, moved down to avoid overlaps.
 fn apart<'a>(mut names: Vec<(Point, &'a Cloud<'a>)>) -> Vec<(Point, &'a Cloud<'a>)> {
     let by_height = |a: &(Point, &Cloud), b: &(Point, &Cloud)| a.0.1.total_cmp(&b.0.1);
     let end = |x: f64, cloud: &Cloud| x + LETTER * cloud.name.chars().count() as f64;
     names.sort_by(by_height);
     let mut placed: Vec<(Point, &Cloud)> = Vec::with_capacity(names.len());
     for ((x, mut y), cloud) in names {
-        // From top to bottom: what is moved out of the way of one above may then be in the way of the next.
+        // From top to bottom: a name moved away from one above may then overlap the next.
         for ((other_x, other_y), other) in &placed {
             let beside = end(x, cloud) < *other_x || end(*other_x, other) < x;
             if !beside && (y - other_y).abs() < LINE {
@@ -110,7 +111,7 @@ fn apart<'a>(mut names: Vec<(Point, &'a Cloud<'a>)>) -> Vec<(Point, &'a Cloud<'a
     placed
 }
 
-/// The medians that no other beats in both, from the least memory on.
+/// Returns the medians that no other beats in both metrics, from the least memory on.
 fn frontier(mut points: Vec<Point>) -> Vec<Point> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut best = f64::INFINITY;

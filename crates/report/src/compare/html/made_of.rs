@@ -7,15 +7,15 @@ use unbloat_heap::Iec;
 use unbloat_lab::trace::Trace;
 use unbloat_untrusted::visible;
 
-/// Bars, the median of each variant's runs segment by segment, as they are at the end of the load. `None` when no run has a
-/// census.
+/// Draws bars with the median of each variant's runs, by segment, at the end of the load. `None` if no run
+/// has a census.
 pub(super) fn made_of(experiment: &Experiment, traces: &[Trace]) -> Option<Markup> {
     let bars: Vec<Bar> = (0..experiment.variants.len()).map(|index| bar(index, traces)).collect();
     let longest = bars.iter().map(total).fold(0.0, f64::max);
     if longest == 0.0 {
         return None;
     }
-    // Not those of which no run counts.
+    // Except variants without a run that counts.
     let shown = || experiment.variants.iter().zip(&bars).filter(|(_, bar)| total(bar) > 0.0);
     Some(html! {
         div.bars {

@@ -1,32 +1,37 @@
 //! A comparison as a page whose charts need no script.
 //!
-//! Every part is always there: a chart that cannot be drawn says why.
+//! Every section is always present: a chart that cannot be drawn is replaced by the reason.
 
 mod made_of;
 mod origin;
 mod table;
+mod tried;
 
 use super::{Experiment, chart, sentence, text};
 use crate::chart::page::STILL;
 use crate::page::{Page, section};
 use crate::palette::Color;
 use maud::{Markup, html as markup};
-use unbloat_lab::recommend::Recommendation;
+use unbloat_lab::recommend::Answer;
 use unbloat_lab::trace::Trace;
+use unbloat_lab::tune::Found;
 use unbloat_lab::variant::Variant;
+use unbloat_stats::power::ALPHA;
 use unbloat_untrusted::visible;
 
-/// Context of the page beside the experiment itself.
+/// Context of the page in addition to the experiment.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Memory over time of the runs that count.
     pub traces: Vec<Trace>,
-    /// The plan as it was written.
+    /// The plan as written.
     pub plan: String,
     /// Facts about the machine and the programs.
     pub environment: Vec<(String, String)>,
     /// The recording's file name.
     pub recording: String,
+    /// The search that it concludes.
+    pub search: Option<Found>,
 }
 
 /// Renders the page.
@@ -35,6 +40,7 @@ pub fn html(experiment: &Experiment, about: &About) -> String {
     let body = markup! {
         (answer(experiment))
         (table::table(experiment))
+        (tried::tried(about.search.as_ref()))
         (memory(experiment, &about.traces))
         (trade_off(experiment))
         (latency(experiment))
@@ -47,7 +53,7 @@ pub fn html(experiment: &Experiment, about: &About) -> String {
     Page { command: "unbloat compare", title, subtitle: &subtitle, body, parts: &[STILL] }.render()
 }
 
-/// A section whose chart may be impossible; then it says why.
+/// Renders a section with a chart, or with the reason why there is none.
 fn figure(title: &str, note: &str, drawn: Option<Markup>, why_not: &str) -> Markup {
     match drawn {
         Some(body) => section(title, note, &body),
@@ -57,7 +63,7 @@ fn figure(title: &str, note: &str, drawn: Option<Markup>, why_not: &str) -> Mark
 
 fn answer(experiment: &Experiment) -> Markup {
     let (headline, reason) = text::answer(experiment);
-    let yes = matches!(experiment.recommendation, Recommendation::Use { .. });
+    let yes = matches!(experiment.recommendation.answer, Answer::Use { .. });
     let deploy = text::deploy(experiment);
     markup! {
         section.answer.yes[yes] {
@@ -76,7 +82,7 @@ fn answer(experiment: &Experiment) -> Markup {
     }
 }
 
-/// Over time, and by what it is made of.
+/// Renders memory over time, and its composition.
 fn memory(experiment: &Experiment, traces: &[Trace]) -> Markup {
     let over_time = "PSS of the server's processes: the line is the median of the variant's runs, the band reaches from the \
                      smallest to the largest. Dotted lines mark where the load begins, or each step of it with so many \
@@ -88,11 +94,11 @@ fn memory(experiment: &Experiment, traces: &[Trace]) -> Markup {
     let bars = made_of::made_of(experiment, traces);
     markup! {
         (figure("Memory over time", over_time, curves, "No run that counts has samples of its memory."))
-        (figure("What memory is made of", made_of, bars, "No run that counts has a census of its memory."))
+        (figure("Composition of memory", made_of, bars, "No run that counts has a census of its memory."))
     }
 }
 
-/// Notes in place of charts for which no run has data.
+/// Notes in place of charts without data.
 const NO_LATENCY: &str = "This load does not measure latency.";
 const NO_WORK: &str = "This load does not measure both latency and work per second.";
 
@@ -124,7 +130,7 @@ fn with_legend(experiment: &Experiment, drawing: &Markup) -> Markup {
     }
 }
 
-/// A variant's name beside its color.
+/// Renders a variant's name beside its color.
 fn name(index: usize, variant: &Variant) -> Markup {
     markup! { i class=(Color::variant(index).class()) {} (visible(&variant.name)) }
 }
@@ -148,7 +154,7 @@ fn intervals(experiment: &Experiment) -> Markup {
             }
         }
     };
-    let level = (1.0 - experiment.analysis.settings.alpha()) * 100.0;
+    let level = (1.0 - ALPHA) * 100.0;
     let note = format!(
         "A small dot is one block's run against its control, a large one the estimate with its {level:.0} % interval; the band \
          is the margin of the rule ({}). The last row is the control against itself, the second run of each block divided by the \
@@ -163,7 +169,7 @@ mod tests {
     use super::super::fixture::Owned;
     use super::*;
 
-    /// The section with this heading.
+    /// Returns the section with this heading.
     fn part<'a>(page: &'a str, heading: &str) -> &'a str {
         let heading = format!("<h2>{heading}</h2>");
         let sections = page.split("<section").find(|section| section.contains(&heading));
@@ -184,7 +190,7 @@ mod tests {
         assert_eq!(over_time.matches("class=\"line ").count(), 2);
         assert_eq!(over_time.matches("class=\"band ").count(), 2);
         assert!(over_time.contains(">200</text>") && over_time.contains(">idle</text>"));
-        let made_of = part(&page, "What memory is made of");
+        let made_of = part(&page, "Composition of memory");
         assert!(made_of.contains("stranded: 100 MiB") && made_of.contains("stranded: 10.0 MiB"));
         let trade_off = part(&page, "Memory against latency");
         assert_eq!(trade_off.matches("class=\"run ").count(), 18, "every run is a dot");
@@ -193,7 +199,7 @@ mod tests {
         assert!(clients.contains(">clients</text>") && clients.matches("class=\"run ").count() == 36);
         let sure = part(&page, "How sure");
         assert!(sure.contains(">control to itself</text>") && sure.contains("class=\"run neutral\""));
-        let evidence = part(&page, "Where the figures come from");
+        let evidence = part(&page, "Origin of the figures");
         for fact in ["glibc's arena_max is 2", "<td>kernel</td><td>6.1</td>", "0.10 % of the machine's"] {
             assert!(evidence.contains(fact), "{fact}: {evidence}");
         }
@@ -224,7 +230,7 @@ mod tests {
         assert!(part(&page, "Memory against latency").contains(NO_LATENCY));
         assert!(part(&page, "Latency (p95) against work per second").contains(NO_WORK));
         assert!(part(&page, "Memory over time").contains("has samples of its memory"));
-        assert!(part(&page, "What memory is made of").contains("has a census"));
+        assert!(part(&page, "Composition of memory").contains("has a census"));
     }
 
     #[test]

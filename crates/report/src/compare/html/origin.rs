@@ -1,4 +1,5 @@
-//! The origin of the figures: runs that do not count, what proves the variants, the machine, and how to measure again.
+//! The origin of the figures: excluded runs, proofs of the variants, the machine, and instructions to repeat
+//! the measurement.
 
 use super::super::{Experiment, text};
 use super::About;
@@ -8,7 +9,7 @@ use std::path::Path;
 use unbloat_lab::result::most_harness_cpu;
 use unbloat_untrusted::visible;
 
-/// Runs left out, proofs, and the environment.
+/// Renders excluded runs, proofs, and the environment.
 pub(super) fn evidence(experiment: &Experiment, about: &About) -> Markup {
     let left_out = text::left_out(experiment);
     let harness = most_harness_cpu(experiment.results) * 100.0;
@@ -17,7 +18,7 @@ pub(super) fn evidence(experiment: &Experiment, about: &About) -> Markup {
             h3 { "Runs left out" }
             ul.notes { @for (why, runs) in &left_out { li { (visible(runs)) ": " (visible(why)) } } }
         }
-        h3 { "What proves each variant" }
+        h3 { "Proof of each variant" }
         ul.notes {
             @for (index, variant) in experiment.variants.iter().enumerate() {
                 li { b { (visible(&variant.name)) } ": " (visible(&proof(experiment, index))) }
@@ -34,7 +35,7 @@ pub(super) fn evidence(experiment: &Experiment, about: &About) -> Markup {
             }
         }
     };
-    section("Where the figures come from", "", &body)
+    section("Origin of the figures", "", &body)
 }
 
 fn proof(experiment: &Experiment, variant: usize) -> String {
@@ -42,19 +43,20 @@ fn proof(experiment: &Experiment, variant: usize) -> String {
     run.map_or("no run that counts".to_owned(), |run| run.proof.join("; "))
 }
 
-/// The plan, the command, and what must be the same.
+/// Renders the plan, the command, and the conditions that must be the same.
 pub(super) fn reproduction(experiment: &Experiment, about: &About) -> Markup {
     let plan = visible(&format!("{}.toml", stem(&about.recording)));
     let version =
         about.environment.iter().find(|(name, _)| name == "unbloat").map(|(_, value)| value.as_str());
     let body = html! {
         p { "Save the plan below as " (plan) ", where the paths in it lead to the application, and run:" }
-        p { code { "unbloat compare " (plan) " " (blocks(experiment)) } }
+        p { code { "unbloat compare " (plan) (blocks(experiment)) } }
         p.quiet {
             "Measured with unbloat " (visible(version.unwrap_or("of unknown version"))) ". The plan's seed, "
-            (experiment.plan.design.seed) ", gives the order of the runs in each block and the resampling behind the intervals."
+            (experiment.plan.design.seed) ", gives the order of the runs in each block."
         }
-        p { "This page again, from the recording, which has every run, sample and mark, and the plan:" }
+        p { "To render this page again from the recording, which contains every run, sample and mark, and \
+            the plan:" }
         p { code { "unbloat report " (visible(&about.recording)) } }
         h3 { "The plan" }
         pre.plan { (lines(&about.plan)) }
@@ -62,19 +64,19 @@ pub(super) fn reproduction(experiment: &Experiment, about: &About) -> Markup {
     section("How to reproduce it", "", &body)
 }
 
-/// As many blocks as there are here.
+/// Returns the number of blocks to repeat the experiment with: as many as here, unless the data decided it.
 fn blocks(experiment: &Experiment) -> String {
     if experiment.analysis.settings.look_count() > 1 {
-        return "--until-decided".to_owned();
+        return String::new();
     }
-    format!("--blocks {}", experiment.analysis.blocks)
+    format!(" --blocks {}", experiment.analysis.blocks)
 }
 
 fn stem(recording: &str) -> String {
     Path::new(recording).file_stem().map_or("plan".into(), |stem| stem.to_string_lossy()).into_owned()
 }
 
-/// A plan without control characters other than its lines.
+/// Returns a plan without control characters, except line ends.
 fn lines(plan: &str) -> String {
     let lines = plan.trim_end().lines().map(|line| visible(&line.replace('\t', "    ")));
     lines.collect::<Vec<_>>().join("\n")

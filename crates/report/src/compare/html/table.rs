@@ -7,7 +7,7 @@ use unbloat_lab::analysis::{Comparison, Finding, VariantAnalysis};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::variant::Variant;
 
-/// A row per variant, a column per metric that any run has.
+/// Renders one row per variant and one column per metric that any run has.
 pub(super) fn table(experiment: &Experiment) -> Markup {
     let analyzed = &experiment.analysis.variants;
     let columns: Vec<Metric> =

@@ -1,9 +1,9 @@
 //! The heap map's data: regions as JSON, pages as runs in base64.
 //!
-//! A run is ten bytes: how many equal pages follow each other (two bytes, little endian), whether they are resident,
-//! and what fills them, in units of 16 bytes, in the order of [`PageUse::ALL`] (a full page, 256 units, is written as
-//! 255). Most heaps have long runs of equal pages, so 2 GiB seldom take more than a few hundred KiB, and never more
-//! than 7 MiB.
+//! A run is ten bytes: the number of consecutive equal pages (two bytes, little endian), their residency, and
+//! their contents, in units of 16 bytes, in the order of [`PageUse::ALL`] (a full page, 256 units, is written
+//! as 255). Most heaps have long runs of equal pages, so 2 GiB seldom take more than a few hundred KiB, and
+//! never more than 7 MiB.
 
 use crate::page::{self, Part};
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Allocator, Arena, HeapMap, Owner, PageFill, PageUse, ProcessReport, Region};
-use unbloat_process::PAGE_SIZE;
+use unbloat_process::page_size;
 
 /// Style and script of a page with a map.
 pub(super) const PART: Part = Part {
@@ -20,15 +20,15 @@ pub(super) const PART: Part = Part {
     script: include_str!("../../../assets/heap_map.js"),
 };
 
-/// Unit of counts per page in bytes: glibc's alignment, so nothing is lost.
-const UNIT: u16 = 16;
+/// Unit of the counts per page in bytes: glibc's alignment, so that nothing is lost.
+const UNIT: u32 = 16;
 
-/// Data of the script beside the pages.
+/// Data of the script in addition to the pages.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Contents {
     page_bytes: u64,
-    unit_bytes: u16,
+    unit_bytes: u32,
     /// Uses of a page, in the order of its bytes.
     uses: Vec<Use>,
     groups: Vec<Group>,
@@ -56,16 +56,16 @@ impl Use {
     }
 }
 
-/// Regions under one caption.
+/// Regions with a common caption.
 #[derive(Serialize)]
 struct Group {
     name: String,
     note: String,
-    /// First address, as text because JavaScript's numbers end at 2^53, and number of pages, of each region.
+    /// First address (as text, because JavaScript's numbers end at 2^53) and number of pages of each region.
     regions: Vec<(String, usize)>,
 }
 
-/// The map of one process.
+/// Renders the map of one process.
 pub(super) fn element(process: &ProcessReport, map: &HeapMap) -> Markup {
     let mut regions: Vec<&Region> = map.regions.iter().filter(|region| !region.pages.is_empty()).collect();
     if regions.is_empty() {
@@ -75,7 +75,7 @@ pub(super) fn element(process: &ProcessReport, map: &HeapMap) -> Markup {
     let groups =
         regions.chunk_by(|a, b| a.owner == b.owner).map(|regions| describe(process, regions)).collect();
     let uses = PageUse::ALL.into_iter().map(Use::of).collect();
-    let contents = Contents { page_bytes: PAGE_SIZE, unit_bytes: UNIT, uses, groups };
+    let contents = Contents { page_bytes: page_size(), unit_bytes: UNIT, uses, groups };
     let pages = pack(regions.iter().flat_map(|region| region.pages.iter().copied()));
     html! {
         div.map {
@@ -102,7 +102,7 @@ pub(super) fn element(process: &ProcessReport, map: &HeapMap) -> Markup {
     }
 }
 
-/// The legend of the map.
+/// Renders the legend of the map.
 fn keys() -> Markup {
     let flat = [("trimmable", "trimmable"), ("cached", "cached"), ("top", "top"), ("absent", "not resident")];
     html! {
@@ -114,7 +114,7 @@ fn keys() -> Markup {
     }
 }
 
-/// The Ruby heap first, then the main arena, the others by size, mapped chunks last.
+/// Returns the sort key: the Ruby heap first, then the main arena, the others by size, mapped chunks last.
 fn rank(allocator: Option<&Allocator>, owner: Owner) -> (u8, u64, u64) {
     match owner {
         Owner::Ruby { slot_bytes } => (0, slot_bytes, 0),
@@ -127,10 +127,10 @@ fn rank(allocator: Option<&Allocator>, owner: Owner) -> (u8, u64, u64) {
     }
 }
 
-/// The caption of regions that have one owner.
+/// Returns the caption of regions with one owner.
 fn describe(process: &ProcessReport, regions: &[&Region]) -> Group {
     let pages = || regions.iter().flat_map(|region| region.pages.iter());
-    let resident = Iec(pages().filter(|page| page.resident).count() as u64 * PAGE_SIZE);
+    let resident = Iec(pages().filter(|page| page.resident).count() as u64 * page_size());
     let bytes = |page_use| Iec(pages().map(|page| u64::from(page.bytes(page_use))).sum::<u64>());
     let malloc = || {
         let [live, trimmable, stranded] = [PageUse::Live, PageUse::Trimmable, PageUse::Stranded].map(bytes);

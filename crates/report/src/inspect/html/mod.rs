@@ -1,5 +1,5 @@
-//! An inspection as a page. Everything but the heap map is plain HTML, readable without scripts; `assets/heap_map.js`
-//! draws the map from the pages that `map` packs.
+//! An inspection as a page. Everything except the heap map is plain HTML, readable without scripts;
+//! `assets/heap_map.js` draws the map from the pages packed by `map`.
 
 mod map;
 mod tables;
@@ -13,10 +13,10 @@ use unbloat_heap::Iec;
 use unbloat_heap::model::{Census, Failure, Finding, Inspection, Note, ProcessReport};
 use unbloat_untrusted::visible;
 
-/// Time and place of the look.
+/// Time and place of the inspection.
 #[derive(Debug, Clone)]
 pub struct Html {
-    /// Time of the look, as text.
+    /// Time of the inspection, as text.
     pub taken: String,
     /// Name of the machine.
     pub host: String,
@@ -44,7 +44,7 @@ pub fn html(inspection: &Inspection, about: &Html) -> String {
         .render()
 }
 
-/// A process that could not be looked at.
+/// Renders a process that could not be inspected.
 fn failed(failure: &Failure) -> Markup {
     let command = failure.command.clone().unwrap_or_default();
     markup! {
@@ -55,7 +55,7 @@ fn failed(failure: &Failure) -> Markup {
     }
 }
 
-/// The processes as bars on one scale, their sum, and the verdict on them together.
+/// Renders the processes as bars on one scale, their sum, and the verdict on them together.
 fn together(inspection: &Inspection, largest: u64) -> Markup {
     let sum = inspection.proportional();
     markup! {
@@ -83,7 +83,7 @@ fn together(inspection: &Inspection, largest: u64) -> Markup {
     }
 }
 
-/// One process of several: under a heading that folds it away.
+/// Renders one of several processes, under a heading that collapses it.
 fn folded(process: &ProcessReport, open: bool) -> Markup {
     markup! {
         details.one id={ "p" (process.pid) } open[open] {
@@ -132,17 +132,17 @@ fn content(process: &ProcessReport) -> Markup {
     }
 }
 
-/// Duration of the look, and for how long the process was stopped.
+/// Describes the duration of the inspection, and the time for which the process was stopped.
 fn effort(process: &ProcessReport) -> String {
     let milliseconds = process.elapsed.as_secs_f64() * 1e3;
     let stopped = match process.stopped.is_zero() {
         true => "without stopping the process".to_owned(),
         false => format!("the process was stopped for {:.1} ms of it", process.stopped.as_secs_f64() * 1e3),
     };
-    format!("The look took {milliseconds:.0} ms, {stopped}.")
+    format!("The inspection took {milliseconds:.0} ms, {stopped}.")
 }
 
-/// A stacked bar whose full width is `scale` bytes.
+/// Renders a stacked bar whose full width is `scale` bytes.
 fn bar(census: &Census, whole: u64, scale: u64) -> Markup {
     let width = |bytes: u64| format!("width:{:.3}%", bytes as f64 / scale.max(1) as f64 * 100.0);
     markup! {
@@ -165,7 +165,7 @@ fn legend(census: &Census) -> Markup {
     }
 }
 
-/// The segments that have bytes.
+/// Returns the segments that have bytes.
 fn parts(census: &Census) -> Vec<(Segment, u64)> {
     let all = Segment::ALL.into_iter().map(|segment| (segment, segment.bytes(census)));
     all.filter(|&(_, bytes)| bytes > 0).collect()
@@ -202,7 +202,7 @@ fn notes(notes: &[Note]) -> Markup {
     }
     markup! {
         div.notes {
-            h3 { "What could not be told" }
+            h3 { "Limitations" }
             ul { @for note in notes { li { (visible(&note.text)) } } }
         }
     }

@@ -7,17 +7,17 @@ use unbloat_heap::Iec;
 use unbloat_heap::model::{Allocator, Arena, Category, Group, ProcessReport, RubyHeap};
 use unbloat_untrusted::visible;
 
-/// A cell with a size, which sorts by its bytes.
+/// Renders a cell with a size, which sorts by its bytes.
 fn size(bytes: u64) -> Markup {
     html! { td data-value=(bytes) { (Iec(bytes)) } }
 }
 
-/// A cell with a count.
+/// Renders a cell with a count.
 fn count(number: u64) -> Markup {
     html! { td data-value=(number) { (thousands(number)) } }
 }
 
-/// Every resident byte in one category.
+/// Renders the census: every resident byte in one category.
 pub(super) fn census(process: &ProcessReport) -> Markup {
     let rss = process.rss_bytes;
     let missing = process.unattributed_bytes();
@@ -66,7 +66,7 @@ fn census_group(process: &ProcessReport, group: Group) -> Markup {
     }
 }
 
-/// The Ruby heap by slot size, and the memory its objects own.
+/// Renders the Ruby heap by slot size, and the memory owned by its objects.
 pub(super) fn ruby(ruby: &RubyHeap) -> Markup {
     html! {
         div {
@@ -96,7 +96,7 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 fn malloc_owned(owned: &[(unbloat_heap::model::RubyType, u64)]) -> Markup {
-    /// Types that a table names: the largest owners.
+    /// Number of types named in a table: the largest owners.
     const ROWS: usize = 10;
     let mut owned = owned.to_vec();
     owned.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
@@ -112,7 +112,7 @@ fn malloc_owned(owned: &[(unbloat_heap::model::RubyType, u64)]) -> Markup {
     }
 }
 
-/// The live allocator, with a row per arena.
+/// Renders the live allocator, with one row per arena.
 pub(super) fn allocator(allocator: &Allocator) -> Markup {
     let settings = allocator.settings.as_ref().and_then(words::settings);
     let mut arenas: Vec<&Arena> = allocator.arenas.iter().collect();
@@ -141,7 +141,7 @@ pub(super) fn allocator(allocator: &Allocator) -> Markup {
     }
 }
 
-/// Fill of the slabs whose size classes strand most.
+/// Renders the fill of the slabs whose size classes strand most.
 fn bins(allocator: &Allocator) -> Markup {
     let bins: Vec<_> = words::worst_bins(allocator).collect();
     html! {

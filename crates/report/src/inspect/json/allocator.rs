@@ -142,7 +142,7 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// Fields that only arenas of jemalloc have.
+/// Fields specific to arenas of jemalloc.
 #[derive(Serialize)]
 struct Extents {
     index: u32,

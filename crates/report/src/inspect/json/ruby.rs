@@ -1,4 +1,4 @@
-//! The Ruby heap: size pools, what is in them, and the malloc memory that belongs to it.
+//! The Ruby heap: size pools, their contents, and the malloc memory that belongs to it.
 
 use serde::Serialize;
 use unbloat_heap::model::{RubyHeap, RubyType, SizePool};

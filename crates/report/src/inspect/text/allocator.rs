@@ -1,4 +1,4 @@
-//! The live allocator: its settings, and a row per arena.
+//! The live allocator: its settings, and one row per arena.
 
 use super::super::words;
 use super::push_heading;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{Allocator, Arena};
 
-/// Rows of the arenas table before the rest is summed up.
+/// Maximum number of rows in the arenas table; the rest is summed up.
 const ARENA_ROWS: usize = 12;
 
 /// Writes the section; `threads` are those of the process.
@@ -55,7 +55,7 @@ pub(super) fn push(out: &mut String, allocator: &Allocator, threads: u64, style:
     push_bins(out, allocator, style);
 }
 
-/// Fill of the slabs whose size classes strand most.
+/// Adds the fill of the slabs whose size classes strand most.
 fn push_bins(out: &mut String, allocator: &Allocator, style: &Style) {
     let mut bins = words::worst_bins(allocator).peekable();
     if bins.peek().is_none() {

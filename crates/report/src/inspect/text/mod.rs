@@ -21,7 +21,7 @@ pub enum Detail {
     Every,
 }
 
-/// Ruby types shown by name before the rest is summed up.
+/// Number of Ruby types shown by name; the rest is summed up.
 const TYPE_ROWS: usize = 6;
 
 /// Renders an inspection.
@@ -54,7 +54,7 @@ pub fn text(inspection: &Inspection, detail: Detail, style: &Style) -> String {
     out
 }
 
-/// The largest process; of equals the first.
+/// Returns the largest process; of equals, the first.
 fn largest(inspection: &Inspection) -> Option<&ProcessReport> {
     inspection.processes.iter().min_by_key(|process| std::cmp::Reverse(process.rss_bytes))
 }
@@ -101,7 +101,7 @@ fn push_title(out: &mut String, process: &ProcessReport, style: &Style) {
     let _ = writeln!(out, "{} resident{proportional}{bloat}\n", Iec(process.rss_bytes),);
 }
 
-/// The stacked bar with its legend.
+/// Adds the stacked bar with its legend.
 fn push_bar(out: &mut String, census: &Census, style: &Style) {
     let parts: Vec<_> = Segment::ALL
         .iter()
@@ -135,7 +135,7 @@ pub(super) fn push_heading(out: &mut String, heading: &str, rest: &str, style: &
     let _ = writeln!(out, "\n{}{}", style.paint(Ink::Bold, heading), style.paint(Ink::Dim, rest));
 }
 
-/// The verdict: the first finding sums up, those with something to do are numbered.
+/// Adds the verdict: the first finding is the summary, those with an action are numbered.
 pub(super) fn push_findings(out: &mut String, findings: &[Finding], style: &Style) {
     if findings.is_empty() {
         return;
@@ -173,7 +173,7 @@ fn push_actions(out: &mut String, finding: &Finding, style: &Style) {
     }
 }
 
-/// The census: every category with its bytes; the types of Ruby objects under their sum.
+/// Adds the census: every category with its bytes, and the types of Ruby objects under their sum.
 fn push_census(out: &mut String, process: &ProcessReport, style: &Style) {
     push_heading(out, "WHERE EVERY BYTE IS", "", style);
     let rss = process.rss_bytes;
@@ -208,7 +208,7 @@ fn push_census(out: &mut String, process: &ProcessReport, style: &Style) {
     }
 }
 
-/// The largest types by name, the others summed up.
+/// Returns the largest types by name, and the sum of the others.
 fn object_rows(census: &Census) -> Vec<(String, u64)> {
     let mut types: Vec<_> = census
         .iter()
@@ -227,7 +227,7 @@ fn push_notes(out: &mut String, notes: &[Note], style: &Style) {
     if notes.is_empty() {
         return;
     }
-    push_heading(out, "WHAT COULD NOT BE TOLD", "", style);
+    push_heading(out, "LIMITATIONS", "", style);
     for note in notes {
         let paragraph = wrap(&note.text, style.width, 4);
         let _ = write!(out, "  {} {}", style.paint(Ink::Yellow, "!"), paragraph.trim_start());
@@ -248,7 +248,7 @@ fn push_cost(out: &mut String, process: &ProcessReport, style: &Style) {
     } else {
         format!("the process was stopped for {:.1} ms of it", process.stopped.as_secs_f64() * 1e3)
     };
-    let cost = format!("Looked for {:.0} ms, {stopped}.", process.elapsed.as_secs_f64() * 1e3);
+    let cost = format!("Inspected in {:.0} ms, {stopped}.", process.elapsed.as_secs_f64() * 1e3);
     let _ = writeln!(out, "\n{}", style.paint(Ink::Dim, &cost));
 }
 

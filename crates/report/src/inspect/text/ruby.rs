@@ -1,4 +1,4 @@
-//! The Ruby heap: its size pools, how well they are used, what is in them, and the malloc memory that belongs to it.
+//! The Ruby heap: its size pools, their use and contents, and the malloc memory that belongs to it.
 
 use super::super::words;
 use super::push_heading;
@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{RubyHeap, RubyType, SizePool};
 
-/// Types of objects, and of owners, that are named.
+/// Number of types of objects, and of owners, that are named.
 const TYPES: usize = 8;
-/// Kinds of internal objects that are named.
+/// Number of kinds of internal objects that are named.
 const IMEMOS: usize = 5;
 
 /// Writes the section.
@@ -56,7 +56,7 @@ fn push_pools(out: &mut String, pools: &[SizePool], style: &Style) {
     }
 }
 
-/// Use of slots and pages.
+/// Describes the use of slots and pages.
 fn used(ruby: &RubyHeap) -> String {
     let mut facts = vec![];
     if let Some(share) = ruby.slot_use() {
@@ -69,7 +69,7 @@ fn used(ruby: &RubyHeap) -> String {
     facts.join(" · ")
 }
 
-/// The malloc memory that objects hold.
+/// Describes the malloc memory held by objects.
 fn owned(ruby: &RubyHeap) -> String {
     let bytes = |bytes| Iec(bytes).to_string();
     match &ruby.malloc_owned {
@@ -84,7 +84,7 @@ fn owned(ruby: &RubyHeap) -> String {
     }
 }
 
-/// The largest of some kinds with their sizes: `String 1,234, Array 99`. `None` if there are none.
+/// Describes the largest of some kinds with their sizes: `String 1,234, Array 99`. `None` if there are none.
 fn largest<K: Copy>(
     kinds: &[(K, u64)],
     most: usize,

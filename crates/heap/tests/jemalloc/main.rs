@@ -1,131 +1,18 @@
-//! jemalloc heaps of real processes, held against what jemalloc says of itself.
+//! jemalloc heaps of real processes, compared with jemalloc's own statistics.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use serde_json::Value;
+mod builds;
+mod figures;
+
+use figures::{assert_exact, look, stats};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::process::Command;
+use unbloat_heap::allocators::jemalloc::Listener;
 use unbloat_heap::allocators::jemalloc::counts::Forgotten;
-use unbloat_heap::allocators::jemalloc::extent::Purpose;
-use unbloat_heap::allocators::jemalloc::{Context, Jemalloc, Listener, Search, Survey};
 use unbloat_heap::model::Category;
-use unbloat_process::{LiveMemory, Maps, Memory as _, Pid};
+use unbloat_process::{LiveMemory, Memory as _, Pid};
 use unbloat_test_support::{Compiler, Program, Target, c_program, system_library};
-
-/// A look at the only jemalloc of a process.
-fn look(pid: i32) -> (Jemalloc, Survey) {
-    let pid = Pid(pid);
-    let maps = Maps::of(pid).unwrap();
-    let memory = LiveMemory::of(pid).unwrap();
-    let search = Search::of(pid, &maps, &memory).unwrap();
-    assert_eq!(search.found.len(), 1, "{:?}", search.found);
-    let threads = unbloat_process::threads(pid).unwrap();
-    let context = Context { maps: &maps, threads: &threads, claims: &[] };
-    let survey = Survey::take(&search.found[0], &search.blocks, &memory, context).unwrap();
-    (search.found[0].clone(), survey)
-}
-
-/// One of jemalloc's figures, ours, and whose they are.
-type Figure = (String, Option<u64>, Option<u64>);
-
-fn figures(survey: &Survey, stats: &Value) -> Vec<Figure> {
-    let total = survey.counts();
-    let muzzy = if stats["version"].as_str().unwrap().starts_with("5.2.") { total.muzzy } else { 0 };
-    let mut figures: Vec<Figure> = [
-        ("stats.allocated", total.allocated),
-        ("stats.active", total.active),
-        ("stats.retained", total.retained),
-        ("stats.metadata", total.base + total.internal),
-        // 5.2 takes muzzy pages for resident.
-        ("stats.resident", total.base_resident + total.active + total.dirty + muzzy),
-        ("opt.narenas", survey.settings.arena_limit.unwrap_or(0)),
-    ]
-    .map(|(name, ours)| (name.to_owned(), Some(ours), stats[name].as_u64()))
-    .into();
-    // Without caches nothing shows their limit.
-    let tcache_max = survey.settings.tcache_max_bytes.filter(|_| !survey.caches.list.is_empty());
-    figures.extend(
-        tcache_max.map(|max| ("tcache_max".to_owned(), Some(max), stats["arenas.tcache_max"].as_u64())),
-    );
-    let arenas = stats["arenas"].as_array().unwrap();
-    figures.push(("arenas".to_owned(), Some(survey.arenas.len() as u64), Some(arenas.len() as u64)));
-    arenas.iter().for_each(|arena| figures.extend(arena_figures(survey, arena)));
-    figures
-}
-
-fn arena_figures(survey: &Survey, arena: &Value) -> Vec<Figure> {
-    let index = arena["index"].as_u64().unwrap() as u32;
-    let name = |what: &str| format!("arena {index} {what}");
-    let Some(ours) = survey.arenas.get(&index) else { return vec![(name("found"), None, Some(1))] };
-    let (counts, facts) = (&ours.counts, ours.facts.as_ref().unwrap());
-    let its = |key: &str| arena[key].as_u64();
-    let pages = |key: &str| its(key).map(|pages| pages * 4096);
-    let cached: u64 = survey.caches.list.iter().filter(|c| c.arena == Some(index)).map(|c| c.bytes).sum();
-    let milliseconds = |ms: Option<i64>| ms.map(|ms| ms as u64);
-    let mut figures = vec![
-        (name("active"), Some(counts.active), pages("pactive")),
-        (name("dirty"), Some(counts.dirty), pages("pdirty")),
-        (name("muzzy"), Some(counts.muzzy), pages("pmuzzy")),
-        (name("retained"), Some(counts.retained), its("retained")),
-        (name("base"), Some(counts.base), its("base")),
-        (name("internal"), Some(counts.internal), its("internal")),
-        (name("cached"), Some(cached), its("tcache_bytes")),
-        (name("threads"), Some(u64::from(facts.threads)), its("nthreads")),
-        (
-            name("dirty decay"),
-            milliseconds(facts.dirty_decay_ms),
-            arena["dirty_decay_ms"].as_i64().map(|v| v as u64),
-        ),
-        (
-            name("muzzy decay"),
-            milliseconds(facts.muzzy_decay_ms),
-            arena["muzzy_decay_ms"].as_i64().map(|v| v as u64),
-        ),
-    ];
-    let numbers =
-        |value: &Value| value.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect::<Vec<_>>();
-    for (class, bin) in arena["bins"].as_array().unwrap().iter().enumerate() {
-        let ours =
-            survey.bins.iter().find(|((a, c), _)| *a == index && c.index() == class).map(|(_, bin)| *bin);
-        let (ours, its) = (ours.unwrap_or_default(), numbers(bin));
-        figures.push((name(&format!("bin {class} regions")), Some(ours.used), Some(its[0])));
-        figures.push((name(&format!("bin {class} slabs")), Some(ours.slabs), Some(its[1])));
-    }
-    let mut large: BTreeMap<u64, u64> = BTreeMap::new();
-    for placed in survey.extents.iter().filter(|placed| placed.extent.arena == index) {
-        if let Purpose::Object(class) = placed.extent.purpose {
-            *large.entry(class.bytes()).or_default() += 1;
-        }
-    }
-    for pair in arena["large"].as_array().unwrap() {
-        let pair = numbers(pair);
-        figures.push((name(&format!("large {}", pair[0])), large.get(&pair[0]).copied(), Some(pair[1])));
-    }
-    figures
-}
-
-/// Figures of 5.2's own that mean something else: its count of cached bytes leaves out large ones (`src/arena.c:209`), and of its
-/// own blocks some bytes a thread, and after a fork what the parent's threads had, look like the program's here.
-fn is_known_to_differ(stats: &Value, (name, ours, its): &Figure) -> bool {
-    let less = its.zip(*ours).and_then(|(its, ours)| its.checked_sub(ours));
-    let thread_data = || (name.ends_with("metadata") || name.ends_with("internal")) && less.is_some();
-    stats["version"].as_str().unwrap().starts_with("5.2.") && (name.ends_with("cached") || thread_data())
-}
-
-/// Holds every figure against jemalloc's own.
-fn assert_exact(survey: &Survey, stats: &Value, what: &str) {
-    let figures = figures(survey, stats);
-    let wrong = |figure: &&Figure| figure.1 != figure.2 && !is_known_to_differ(stats, figure);
-    let wrong: Vec<_> = figures.iter().filter(wrong).collect();
-    assert!(wrong.is_empty(), "{what}: {} of {} differ: {wrong:?}", wrong.len(), figures.len());
-    let total = survey.total();
-    assert_eq!(total.unsettled, 0, "{what}");
-}
-
-fn stats(target: &mut Target) -> Value {
-    serde_json::from_str(&target.ask("stats")).unwrap()
-}
 
 const CONFIGURATIONS: [&str; 11] = [
     "",
@@ -135,7 +22,8 @@ const CONFIGURATIONS: [&str; 11] = [
     "retain:false",
     "dirty_decay_ms:0,muzzy_decay_ms:0",
     "dirty_decay_ms:-1",
-    "background_thread:true,muzzy_decay_ms:5000",
+    // An hour: the thread would purge between jemalloc's figures and ours.
+    "background_thread:true,dirty_decay_ms:3600000,muzzy_decay_ms:5000",
     "slab_sizes:1-4096:1",
     "slab_sizes:1-14336:17",
     "percpu_arena:percpu",
@@ -146,11 +34,10 @@ fn program(compiler: Compiler, flags: &[&str]) -> Program {
     Program::build(compiler, c_program("jemalloc"), flags)
 }
 
-/// The target with a jemalloc preloaded: the system's, or the library that `UNBLOAT_TEST_JEMALLOC` names.
+/// The target with the system's jemalloc preloaded.
 fn preloaded() -> Command {
-    let other = std::env::var_os("UNBLOAT_TEST_JEMALLOC").map(PathBuf::from);
-    let library = other.or_else(|| system_library("libjemalloc.so.2"));
-    let library = library.expect("libjemalloc.so.2 is missing: run scripts/deps test");
+    let library =
+        system_library("libjemalloc.so.2").expect("libjemalloc.so.2 is missing: run scripts/deps test");
     let program = program(Compiler::System, &["-ldl"]);
     let mut command = program.command();
     command.env("LD_PRELOAD", library);
@@ -207,11 +94,11 @@ fn both_sides_of_a_fork_are_exact_and_what_the_child_cannot_free_is_named() {
     assert_eq!(parent.forgotten, Forgotten::default());
     let (_, survey) = look(child.parse().unwrap());
     assert_exact(&survey, &serde_json::from_str(its).unwrap(), "child");
-    // 5.2's structures leave nothing to be found by.
+    // 5.2's structures leave no trace to search for.
     if parents["version"].as_str().unwrap().starts_with("5.2.") {
         return;
     }
-    // The caches of six threads of the parent: what they hold there is what the child has lost.
+    // The caches of six threads of the parent: the blocks they hold there are lost to the child.
     let threads: Vec<_> = parent.caches.list.iter().filter(|cache| cache.blocks > 0).collect();
     assert!(threads.len() >= 6, "{}", threads.len());
     assert_eq!(survey.forgotten.threads, 6);
@@ -219,7 +106,7 @@ fn both_sides_of_a_fork_are_exact_and_what_the_child_cannot_free_is_named() {
     assert!(survey.total().forgotten > 0 && survey.total().forgotten <= survey.total().cached);
 }
 
-/// Adds up what it is told by what is resident.
+/// Adds up reported bytes by residency.
 struct Told<'a> {
     memory: &'a LiveMemory,
     end: u64,
@@ -278,7 +165,7 @@ fn a_purge_returns_what_was_predicted() {
         let predicted = look(target.pid()).1.total().trimmable;
         let rss: Vec<u64> = target.ask("purge").split(' ').map(|n| n.parse().unwrap()).collect();
         let dropped = rss[0].saturating_sub(rss[1]);
-        // RSS is counted in batches of pages a processor.
+        // RSS is counted in batches of pages per processor.
         let tolerance = (dropped / 100).max(512 << 10);
         assert!(dropped > 10_000_000, "{configuration}: {dropped}");
         assert!(

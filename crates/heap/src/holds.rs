@@ -1,0 +1,63 @@
+//! A look at the holders of a Ruby's memory.
+
+use crate::allocators::Observer as _;
+use crate::closer::{self, Scene, Whose};
+use crate::inspect::Ground;
+use crate::model::{HeapDump, Holds, Note, NoteCode, RubyLook};
+use crate::ruby::Ruby;
+use crate::ruby::chunks::Chunks;
+use crate::ruby::holding::{self, Wanted};
+use std::ops::Range;
+use unbloat_process::{Maps, Memory, Pid, Result};
+
+/// Finds the holders of a Ruby's memory: the largest with their paths, the garbage, and the `wanted` objects.
+/// With `stop`, the process is stopped meanwhile.
+///
+/// # Errors
+/// As [`crate::inspect::inspect`].
+pub fn holds(pid: Pid, wanted: Option<&Wanted>, stop: bool) -> Result<RubyLook<Holds>> {
+    let look = closer::look(pid, stop, |scene, notes| known(scene, notes, holding::holds(scene, wanted)?))?;
+    Ok(look.flattened())
+}
+
+/// Reads the whole heap of a Ruby, in the form of `ObjectSpace.dump_all`.
+///
+/// # Errors
+/// As [`crate::inspect::inspect`].
+pub fn heap_dump(pid: Pid, stop: bool) -> Result<RubyLook<HeapDump>> {
+    let look = closer::look(pid, stop, |scene, notes| known(scene, notes, holding::dump(scene)?))?;
+    Ok(look.flattened())
+}
+
+fn known<T>(scene: &Scene<'_>, notes: &mut Vec<Note>, found: Option<T>) -> Result<Option<T>> {
+    if found.is_none() {
+        let text = format!(
+            "Who holds what cannot be told: the references of Ruby {} are not known (those of 3.1 and 3.3 are).",
+            scene.version
+        );
+        notes.push(Note::new(NoteCode::RubyReferencesUnknown, text));
+    }
+    Ok(found)
+}
+
+/// Finds the holders of a Ruby's memory in a test's memory, in which malloc has allocated `blocks`.
+///
+/// # Errors
+/// The memory cannot be looked at.
+pub fn holds_of(
+    memory: &dyn Memory,
+    maps: &Maps,
+    ruby: Ruby,
+    blocks: &[Range<u64>],
+) -> Result<Option<Holds>> {
+    let mut chunks = Chunks::default();
+    blocks.iter().for_each(|block| chunks.block(block.clone(), 0));
+    chunks.sort();
+    let ground = Ground { maps: maps.clone(), ruby, chunks: Some(chunks) };
+    let whose = Whose { pid: Pid(0), memory };
+    let found = closer::at_ground(whose, &ground, &mut Vec::new(), |scene, _| {
+        holding::dump(scene)?;
+        holding::holds(scene, Some(&Wanted::Class("(unknown class)".to_owned())))
+    })?;
+    Ok(found.flatten())
+}
