@@ -67,6 +67,13 @@ class FetchJob
   end
 end
 
+# Rails reads the schema and defines methods at first use; here before threads can do so at the same time.
+Document.transaction do
+  Row.insert_all!([{ document_id: Document.create!(source: 0, row_count: 0, archive: "").id, name: "", tags: "", text: "" }])
+  Document.forget_old
+  raise ActiveRecord::Rollback
+end
+
 # Does nothing, to measure Sidekiq's own time.
 class EmptyJob
   include Sidekiq::Worker

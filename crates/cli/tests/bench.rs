@@ -41,27 +41,33 @@ fn document_as(output: &Output, schema: &str) -> Value {
     document
 }
 
-/// An application under test, ended with the test.
+/// An application under test, ended with the test. Its own messages are told if the test fails.
 struct App {
     child: Child,
     url: String,
+    log: tempfile::NamedTempFile,
 }
 
 impl App {
     fn start(name: &str, arguments: &[&str]) -> Self {
         let start = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../apps/{name}/start"));
-        let mut child =
-            Command::new(start).args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let messages = log.reopen().unwrap();
+        let mut command = Command::new(start);
+        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(messages).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("ready "), "apps/{name} said {line:?}");
         let url = line.split_whitespace().find_map(|word| word.strip_prefix("url=")).unwrap().to_owned();
-        Self { child, url }
+        Self { child, url, log }
     }
 }
 
 impl Drop for App {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", std::fs::read_to_string(self.log.path()).unwrap_or_default());
+        }
         // SIGTERM lets it end its own processes, too; it ends within seconds or is killed.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         for _ in 0..200 {
