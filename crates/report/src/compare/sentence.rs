@@ -142,17 +142,17 @@ fn reason_to_use(experiment: &Experiment, variant: usize, ties: &[usize]) -> Str
     let rule = &experiment.plan.rule;
     let name = |index: usize| experiment.variants.get(index).map_or("?", |v| v.name.as_str());
     let mut text = format!(
-        "{} takes {} {} of the {}'s",
+        "{} uses {} of {}'s {}",
         name(variant),
-        rule.minimize.words(),
         gain(experiment, variant).unwrap_or_default(),
         name(0),
+        rule.minimize.words(),
     );
     let costs: Vec<String> =
         rule.not_worse.iter().filter_map(|&metric| cost(experiment, variant, metric)).collect();
     text += &match costs.is_empty() {
         true => ". This load measures no cost.".to_owned(),
-        false => format!(", and {}.", costs.join(", and ")),
+        false => format!("; {}.", costs.join("; ")),
     };
     if !ties.is_empty() {
         let names: Vec<&str> = ties.iter().map(|&i| name(i)).collect();
@@ -290,13 +290,13 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     Some(match comparison.verdict {
         Finding::Better => format!("its {} is better: {shown}", metric.words()),
         Finding::Worse | Finding::Same | Finding::NotShown | Finding::Control | Finding::Exploratory => {
-            let margin = experiment.plan.rule.margin(metric);
-            let supported = comparison.worst(metric).map(|worst| (worst - 1.0).max(0.0));
-            let smaller =
-                supported.filter(|supported| *supported < margin).map_or(String::new(), |supported| {
-                    format!(" (the data would support a margin of {:.1} %)", supported * 100.0)
-                });
-            format!("its {} is at most {:.0} % worse: {shown}{smaller}", metric.words(), margin * 100.0)
+            let margin = experiment.plan.rule.margin(metric) * 100.0;
+            let bound = comparison.worst(metric).map(|worst| (worst - 1.0).max(0.0) * 100.0);
+            let at_most = match bound.filter(|bound| *bound < margin) {
+                Some(bound) => format!("at most {bound:.1} % worse, and the rule allows {margin:.0} %"),
+                None => format!("at most {margin:.0} % worse"),
+            };
+            format!("its {} is {shown}: {at_most}", metric.words())
         }
     })
 }

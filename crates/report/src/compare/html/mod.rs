@@ -180,7 +180,7 @@ mod tests {
     fn the_page_has_every_part() {
         let owned = Owned::new(6);
         let page = html(&owned.experiment(), &owned.about());
-        assert!(part(&page, "Decided: use small").contains("small takes memory (PSS after the load) 0."));
+        assert!(part(&page, "Decided: use small").contains("small uses 0."));
         assert!(part(&page, "Decided: use small").contains("ENV MALLOC_ARENA_MAX=2"));
         let table = part(&page, "Relative to the control");
         for column in ["PSS end", "PSS peak", "floor", "p99"] {
