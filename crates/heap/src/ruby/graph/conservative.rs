@@ -15,6 +15,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use unbloat_process::{Residency, Result};
 
+/// No address of a program is as large (56 bits, with five levels of page tables).
+const ADDRESS_END: u64 = 1 << 56;
+
 /// Maximum number of chunk nodes.
 const MAX_CHUNKS: usize = 1 << 24;
 /// Maximum size of a searched chunk; larger ones hold data.
@@ -144,6 +147,8 @@ impl<'b, 'a> Follower<'b, 'a> {
     /// The process is gone or may not be looked at.
     pub(super) fn range(&mut self, from: u32, range: Range<u64>) -> Result<()> {
         const STEP: u64 = 64 << 10;
+        // The target chose the range; below this end no sum can overflow.
+        let range = range.start.min(ADDRESS_END)..range.end.min(ADDRESS_END);
         let mut at = range.start.next_multiple_of(8);
         let mut buffer = Vec::new();
         while at < range.end {
