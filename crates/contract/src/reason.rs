@@ -73,26 +73,38 @@ impl Reason {
     /// Returns the reason in words.
     pub fn text(self) -> &'static str {
         match self {
-            Reason::NothingHeard => "no garbage collection has been heard yet",
+            Reason::NothingHeard => "no garbage collection has run yet; the first decision follows one",
             Reason::Trimmed => "trimmed",
             Reason::NoGrowth => "resident memory has not grown enough since the last trim",
-            Reason::TooSoon => "the last trim was a moment ago",
-            Reason::CpuBudget => "the processor budget for trimming is used up for now",
-            Reason::LowYield => "the last trims returned too little for the time they took",
-            Reason::Refaulted => "what the last trims returned was needed again at once",
-            Reason::Suspended => "suspended by the program",
-            Reason::Forking => "the process was forking",
-            Reason::MinorCollection => "the collection was not a full one",
-            Reason::PolicyDoesNotTrim => "the policy does not trim",
-            Reason::UnknownAllocator => "the allocator in this process is not one that can be trimmed",
-            Reason::SwitchedOff => "switched off by UNBLOAT=0",
-            Reason::UnknownRuby => "this Ruby lacks a function that the runtime needs",
-            Reason::InternalError => "the runtime stopped itself after an internal error",
-            Reason::TooLong => {
-                "a trim would keep busy threads waiting too long; it is left until the process is idle"
+            Reason::TooSoon => {
+                "the minimum interval since the last trim has not passed (UNBLOAT_TRIM_INTERVAL)"
             }
-            Reason::NoThread => "the runtime's thread could not be started; the next collection tries again",
-            Reason::Unknown => "a reason that this version of unbloat does not know",
+            Reason::CpuBudget => "trims have used up their share of the CPU for now (UNBLOAT_TRIM_BUDGET)",
+            Reason::LowYield => "the last trims returned too little memory for the time they took",
+            Reason::Refaulted => "the server soon needed the memory again that the last trims had returned",
+            Reason::Suspended => "the program has suspended trimming (Unbloat.suspend)",
+            Reason::Forking => "the process has just forked; trimming continues in a moment",
+            Reason::MinorCollection => "the last collection was minor, and this policy trims after full ones",
+            Reason::PolicyDoesNotTrim => "the policy does not trim; choose one that does, such as lean",
+            Reason::UnknownAllocator => {
+                "the runtime knows no way to trim this allocator; use glibc's malloc or jemalloc"
+            }
+            Reason::SwitchedOff => "switched off by UNBLOAT=0; unset it and restart the server",
+            Reason::UnknownRuby => {
+                "this Ruby lacks a function that the runtime needs; use CRuby 2.7 or later"
+            }
+            Reason::InternalError => {
+                "the runtime stopped itself after an internal error; restart the server and report the error"
+            }
+            Reason::TooLong => {
+                "a trim would delay busy threads for too long (UNBLOAT_TRIM_MAX); it waits until the process is idle"
+            }
+            Reason::NoThread => {
+                "the runtime's thread could not be started (see ulimit -u); the next collection tries again"
+            }
+            Reason::Unknown => {
+                "unknown to this version of unbloat; ask with the version that started the server"
+            }
         }
     }
 }

@@ -253,5 +253,10 @@ fn it_is_silent_unless_asked_and_can_be_switched_off() {
         .env("UNBLOAT", "0")
         .output()
         .unwrap();
-    assert_eq!(stdout(&off), "0\nswitched off by UNBLOAT=0\n", "{}", stderr(&off));
+    assert_eq!(
+        stdout(&off),
+        "0\nswitched off by UNBLOAT=0; unset it and restart the server\n",
+        "{}",
+        stderr(&off)
+    );
 }

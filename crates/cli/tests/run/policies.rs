@@ -32,7 +32,12 @@ fn minor_collections_are_not_followed_by_a_trim_under_major() {
          abort \"#{trims} trims, #{majors} full collections\" if trims > majors
          puts after[:last_reason]",
     );
-    assert_eq!(stdout(&output), "the collection was not a full one\n", "{}", stderr(&output));
+    assert_eq!(
+        stdout(&output),
+        "the last collection was minor, and this policy trims after full ones\n",
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
