@@ -81,7 +81,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(blocks) = Blocks::find(&reader, &maps) else { return };
     let image = ImageData { path: "made up".into(), writable: vec![DATA..DATA + DATA_BYTES] };
     let Ok(search) = Search::within(vec![image], blocks, &reader) else { return };
-    for jemalloc in &search.found {
+    for jemalloc in &search.jemallocs {
         assert!(RTREES.contains(jemalloc.rtree));
         let context = Context { maps: &maps, threads: &[], claims: &[] };
         let Ok(survey) = Survey::take(jemalloc, &search.blocks, &memory, context) else { continue };

@@ -123,7 +123,7 @@ fn bloat_that_nobody_could_tell_is_absent_and_not_0() {
     assert_follows(&plotted, "plot.schema.json");
     assert_eq!(plotted["recordings"][0]["census"][0]["walked"], false);
     let svg = String::from_utf8(unbloat(&["plot", "--by", "category", file]).stdout).unwrap();
-    assert!(svg.contains("not told apart") && !svg.contains(">stranded<"));
+    assert!(svg.contains("not broken down") && !svg.contains(">stranded<"));
     let out = directory.path().join("plot.csv");
     assert!(unbloat(&["plot", "--by", "category", file, "-o", out.to_str().unwrap()]).status.success());
     assert!(!std::fs::read_to_string(&out).unwrap().contains("malloc_"));

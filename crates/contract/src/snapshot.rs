@@ -69,13 +69,13 @@ impl Snapshot {
         self.words.get(place as usize).copied().unwrap_or_default()
     }
 
-    /// Copies one text into `room`; it ends at bytes that are not UTF-8.
-    pub fn text<'a>(&self, place: Text, room: &'a mut [u8; 256]) -> &'a str {
+    /// Copies one text into `buffer`; it ends at bytes that are not UTF-8.
+    pub fn text<'a>(&self, place: Text, buffer: &'a mut [u8; 256]) -> &'a str {
         let words = self.words.iter().skip(place.first_word()).take(place.words());
-        for (to, word) in room.chunks_exact_mut(8).zip(words) {
+        for (to, word) in buffer.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
-        let bytes = room.get(..place.bytes()).unwrap_or_default();
+        let bytes = buffer.get(..place.bytes()).unwrap_or_default();
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         let text = bytes.get(..end).unwrap_or_default();
         match core::str::from_utf8(text) {

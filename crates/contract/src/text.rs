@@ -1,9 +1,9 @@
 //! Functions to cut and split texts that cannot panic, unlike the standard library's searches by character:
 //! the runtime must not panic.
 
-/// Returns the longest prefix of a text that has at most `room` bytes and ends between characters.
-pub fn cut(text: &str, room: usize) -> &str {
-    (0..=room.min(text.len())).rev().find_map(|end| text.get(..end)).unwrap_or_default()
+/// Returns the longest prefix of a text that has at most `max_bytes` bytes and ends between characters.
+pub fn cut(text: &str, max_bytes: usize) -> &str {
+    (0..=max_bytes.min(text.len())).rev().find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
 /// Splits a text at its separators, which are ASCII.

@@ -1,6 +1,6 @@
 //! A closer look at the Ruby of one process: a copy of its heap, readable names, and the chunks of malloc.
 
-use crate::inspect::{self, Ground};
+use crate::inspect::{self, InspectedRuby};
 use crate::model::{Category, Note, NoteCode, ProcessReport, RubyLook};
 use crate::ruby::chunks::Chunks;
 use crate::ruby::names::classes::Classes;
@@ -79,13 +79,13 @@ fn look_pinned<T>(
     pinned: &Pinned,
     work: impl FnOnce(&Scene<'_>, &mut Vec<Note>) -> Result<T>,
 ) -> Result<RubyLook<T>> {
-    let (mut report, ground) = inspect::inspect_for_ground(pinned, &inspect::Options::default())?;
+    let (mut report, inspected) = inspect::inspect_with_ruby(pinned, &inspect::Options::default())?;
     let mut notes = std::mem::take(&mut report.notes);
-    let found = match &ground {
-        Some(ground) => {
+    let found = match &inspected {
+        Some(inspected) => {
             let memory = LiveMemory::of_pinned(pinned)?;
-            let whose = Whose { pid: report.pid, memory: &memory };
-            at_ground(whose, ground, &mut notes, work)?
+            let target = Target { pid: report.pid, memory: &memory };
+            within(target, inspected, &mut notes, work)?
         }
         None => {
             notes.push(Note::new(NoteCode::NoRuby, "No Ruby was found in this process."));
@@ -98,7 +98,7 @@ fn look_pinned<T>(
         rss_bytes: report.rss_bytes,
         malloc_live_bytes: malloc_live(&report),
         command: report.command,
-        version: ground.and_then(|ground| Some(ground.ruby.version?.to_string())),
+        version: inspected.and_then(|inspected| Some(inspected.ruby.version?.to_string())),
         found,
         notes,
         stopped: Duration::ZERO,
@@ -114,7 +114,7 @@ fn malloc_live(report: &ProcessReport) -> Option<u64> {
 
 /// The process that owns the memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Whose<'a> {
+pub(crate) struct Target<'a> {
     pub(crate) pid: Pid,
     pub(crate) memory: &'a dyn Memory,
 }
@@ -123,19 +123,19 @@ pub(crate) struct Whose<'a> {
 ///
 /// # Errors
 /// The process is gone or may not be looked at, and those of `work`.
-pub(crate) fn at_ground<T>(
-    whose: Whose<'_>,
-    ground: &Ground,
+pub(crate) fn within<T>(
+    target: Target<'_>,
+    inspected: &InspectedRuby,
     notes: &mut Vec<Note>,
     work: impl FnOnce(&Scene<'_>, &mut Vec<Note>) -> Result<T>,
 ) -> Result<Option<T>> {
     // The notes of its inspection list what is missing.
-    let Some(version) = ground.ruby.version else { return Ok(None) };
-    let (Some(pages), Some(facts)) = (&ground.ruby.pages, version.facts()) else { return Ok(None) };
-    let careful = ResidentOnly::new(whose.memory);
+    let Some(version) = inspected.ruby.version else { return Ok(None) };
+    let (Some(pages), Some(facts)) = (&inspected.ruby.pages, version.facts()) else { return Ok(None) };
+    let careful = ResidentOnly::new(target.memory);
     let space = Space::read(&careful, pages)?;
-    let texts = Texts::new(whose.pid, &ground.maps, &careful, &space, &facts.names);
-    let symbols = Symbols::find(&texts, &ground.ruby.data)?;
+    let texts = Texts::new(target.pid, &inspected.maps, &careful, &space, &facts.names);
+    let symbols = Symbols::find(&texts, &inspected.ruby.data)?;
     let classes = Classes::read(&texts, symbols.as_ref())?;
     if !classes.are_known() {
         let text = format!(
@@ -144,16 +144,16 @@ pub(crate) fn at_ground<T>(
         notes.push(Note::new(NoteCode::RubyNamesUnknown, text));
     }
     let scene = Scene {
-        pid: whose.pid,
+        pid: target.pid,
         version,
         facts,
-        data: &ground.ruby.data,
+        data: &inspected.ruby.data,
         pages: &pages.pages,
         first_pool: objspace::first_pool(pages, &facts.objspace),
         symbols: symbols.as_ref(),
-        maps: &ground.maps,
+        maps: &inspected.maps,
         memory: &careful,
-        chunks: ground.chunks.as_ref(),
+        chunks: inspected.chunks.as_ref(),
         classes: &classes,
         types: &DataTypes::new(&texts),
     };

@@ -1,7 +1,7 @@
 //! A look at the loaded code of a Ruby, by file.
 
-use crate::closer::{self, Whose};
-use crate::inspect::Ground;
+use crate::closer::{self, Target};
+use crate::inspect::InspectedRuby;
 use crate::model::{Code, RubyLook};
 use crate::ruby::{Ruby, code};
 use crate::sharing::SharedPages;
@@ -26,7 +26,7 @@ pub fn code(pid: Pid, parent: Option<Pid>, stop: bool) -> Result<RubyLook<Code>>
 /// # Errors
 /// The memory cannot be looked at.
 pub fn code_of(memory: &dyn Memory, maps: &Maps, ruby: Ruby) -> Result<Option<Code>> {
-    let ground = Ground { maps: maps.clone(), ruby, chunks: None };
-    let whose = Whose { pid: Pid(0), memory };
-    closer::at_ground(whose, &ground, &mut Vec::new(), |scene, _| code::count(scene, None, None))
+    let inspected = InspectedRuby { maps: maps.clone(), ruby, chunks: None };
+    let target = Target { pid: Pid(0), memory };
+    closer::within(target, &inspected, &mut Vec::new(), |scene, _| code::count(scene, None, None))
 }

@@ -1,8 +1,8 @@
 //! A look at the holders of a Ruby's memory.
 
 use crate::allocators::Observer as _;
-use crate::closer::{self, Scene, Whose};
-use crate::inspect::Ground;
+use crate::closer::{self, Scene, Target};
+use crate::inspect::InspectedRuby;
 use crate::model::{HeapDump, Holds, Note, NoteCode, RubyLook};
 use crate::ruby::Ruby;
 use crate::ruby::chunks::Chunks;
@@ -53,9 +53,9 @@ pub fn holds_of(
     let mut chunks = Chunks::default();
     blocks.iter().for_each(|block| chunks.block(block.clone(), 0));
     chunks.sort();
-    let ground = Ground { maps: maps.clone(), ruby, chunks: Some(chunks) };
-    let whose = Whose { pid: Pid(0), memory };
-    let found = closer::at_ground(whose, &ground, &mut Vec::new(), |scene, _| {
+    let inspected = InspectedRuby { maps: maps.clone(), ruby, chunks: Some(chunks) };
+    let target = Target { pid: Pid(0), memory };
+    let found = closer::within(target, &inspected, &mut Vec::new(), |scene, _| {
         holding::dump(scene)?;
         holding::holds(scene, Some(&Wanted::Class("(unknown class)".to_owned())))
     })?;

@@ -8,7 +8,7 @@
 //! | [`mod@inspect`] | one inspection of one process |
 //! | `closer` | a closer look at a Ruby, shared by the next ones |
 //! | [`mod@code`] | the loaded code of a Ruby by file |
-//! | [`mod@holds`] | who holds the memory of a Ruby |
+//! | [`mod@holds`] | the holders of a Ruby's memory |
 //! | [`mod@objects`] | live objects of a Ruby by class |
 //! | [`together`] | several processes in one inspection |
 //! | `proportional` | censuses by proportional bytes, which can be added up |

@@ -1,7 +1,7 @@
 //! A look at the live objects of a Ruby by class.
 
-use crate::closer::{self, Whose};
-use crate::inspect::Ground;
+use crate::closer::{self, Target};
+use crate::inspect::InspectedRuby;
 use crate::model::{ByClass, RubyLook};
 use crate::ruby::{Ruby, by_class};
 use unbloat_process::{Maps, Memory, Pid, Result};
@@ -19,7 +19,7 @@ pub fn objects(pid: Pid, stop: bool) -> Result<RubyLook<ByClass>> {
 /// # Errors
 /// The memory cannot be looked at.
 pub fn objects_of(memory: &dyn Memory, maps: &Maps, ruby: Ruby) -> Result<Option<ByClass>> {
-    let ground = Ground { maps: maps.clone(), ruby, chunks: None };
-    let whose = Whose { pid: Pid(0), memory };
-    closer::at_ground(whose, &ground, &mut Vec::new(), |scene, _| by_class::count(scene))
+    let inspected = InspectedRuby { maps: maps.clone(), ruby, chunks: None };
+    let target = Target { pid: Pid(0), memory };
+    closer::within(target, &inspected, &mut Vec::new(), |scene, _| by_class::count(scene))
 }

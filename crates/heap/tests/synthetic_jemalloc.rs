@@ -196,7 +196,7 @@ impl World {
         let search = Search::within(vec![self.image.clone()], blocks, &reader).unwrap();
         let context = Context { maps: &self.maps, threads: &[], claims: &[] };
         let survey = |found| Survey::take(found, &search.blocks, &self.memory, context).unwrap();
-        search.found.first().map(survey)
+        search.jemallocs.first().map(survey)
     }
 }
 

@@ -111,13 +111,13 @@ fn brings_start(directory: &Path) -> bool {
 /// file.
 #[must_use]
 pub fn plan(directory: &Path, from_here: &Path) -> String {
-    let found = ApplicationKind::look(directory);
+    let kind = ApplicationKind::look(directory);
     let name =
         directory.file_name().map_or("my application".into(), |name| name.to_string_lossy().into_owned());
     let mut text = String::new();
     let _ = write!(
         text,
-        r#"# The plan of `unbloat compare` for this application ({found}).
+        r#"# The plan of `unbloat compare` for this application ({kind}).
 # Edit the lines marked with "<-", check with `unbloat compare unbloat.toml --dry-run`, then run without --dry-run.
 title = {name:?}
 
@@ -133,17 +133,17 @@ compare = ["glibc", "arenas=2", "jemalloc", "lean"]
 [server]
 directory = {directory:?}
 "#,
-        found = found.describe(),
+        kind = kind.describe(),
         directory = from_here.display().to_string(),
     );
     match brings_start(directory) {
         true => text.push_str(OWN_START),
-        false => text.push_str(&server(found, directory)),
+        false => text.push_str(&server(kind, directory)),
     }
     text.push_str("ready-within = \"60s\"\nstop-within = \"20s\"\n# environment = { RAILS_ENV = \"production\" }\n\n[load]\n");
     let channel = channel(directory).unwrap_or_else(|| "BenchmarkChannel".to_owned());
-    text.push_str(&load(found).replace("{channel}", &channel));
-    if matches!(found, ApplicationKind::Cable | ApplicationKind::Web) && has_sidekiq(directory) {
+    text.push_str(&load(kind).replace("{channel}", &channel));
+    if matches!(kind, ApplicationKind::Cable | ApplicationKind::Web) && has_sidekiq(directory) {
         text.push_str(SIDEKIQ_TOO);
     }
     text.push_str(
@@ -160,14 +160,14 @@ max-other-cpu = 0.05  # a run in which other programs used more of the machine i
 minimize = "pss_end"                 # or pss_idle, pss_peak
 "#,
     );
-    text.push_str(costs(found));
+    text.push_str(costs(kind));
     text
 }
 
 /// Returns the required costs. Action Cable's p95 jumps depending on whether a full collection falls among
 /// the slowest twentieth of the broadcasts; the mean of the slowest tenth does not (docs/method/compare.md).
-fn costs(found: ApplicationKind) -> &'static str {
-    match found {
+fn costs(kind: ApplicationKind) -> &'static str {
+    match kind {
         ApplicationKind::Cable => {
             r#"not-worse = ["tail_mean", "cpu_per_unit"]  # the mean of the slowest tenth and CPU must be shown not to be worse …
 margin = { tail_mean = 0.10, cpu_per_unit = 0.05 }    # … than the control's by more than this
@@ -198,11 +198,11 @@ const SIDEKIQ_TOO: &str = r#"
 #   options = ["--class=HardJob"]
 "#;
 
-fn server(found: ApplicationKind, directory: &Path) -> String {
+fn server(kind: ApplicationKind, directory: &Path) -> String {
     let has = |name: &str| directory.join(name).exists();
     let bundled = ["Gemfile", "Gemfile.lock"].iter().any(|name| has(name));
     let bundle: &[&str] = if bundled { &["bundle", "exec"] } else { &[] };
-    match found {
+    match kind {
         ApplicationKind::Cable | ApplicationKind::Web => {
             // Options on the command line would override the application's own configuration.
             let workers: &[&str] = if has("config/puma.rb") { &[] } else { &["-w", "2"] };
@@ -233,8 +233,8 @@ fn words(words: &[&str]) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-fn load(found: ApplicationKind) -> &'static str {
-    match found {
+fn load(kind: ApplicationKind) -> &'static str {
+    match kind {
         ApplicationKind::Cable => {
             r#"driver = "cable"
 url = "ws://127.0.0.1:{port}/cable"

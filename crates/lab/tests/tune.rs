@@ -18,7 +18,7 @@ use unbloat_lab::recommend::Answer;
 use unbloat_lab::result::{Exclusion, RunResult};
 use unbloat_lab::schedule::Slot;
 use unbloat_lab::tune::standings::Fate;
-use unbloat_lab::tune::{Executors, Follow, Found, Round, Search, SearchError};
+use unbloat_lab::tune::{Executors, Follow, Round, Search, SearchError, SearchResult};
 use unbloat_lab::variant::Variant;
 
 const PLAN: &str = r#"
@@ -157,7 +157,11 @@ impl Follow for Told {
     }
 }
 
-fn search(directory: &Path, mock: &Mock, within: Option<Duration>) -> (Result<Found, SearchError>, Told) {
+fn search(
+    directory: &Path,
+    mock: &Mock,
+    within: Option<Duration>,
+) -> (Result<SearchResult, SearchError>, Told) {
     let plan = Plan::parse(PLAN).unwrap();
     let variants = plan.variants().unwrap();
     let mut search = Search {

@@ -161,10 +161,10 @@ fn resolve_shebang(line: &str, path: &str) -> Option<PathBuf> {
 const CAPABILITIES: &str = "security.capability";
 
 /// Maximum size of the attribute: `struct vfs_ns_cap_data` has 24 bytes.
-const CAPABILITIES_ROOM: usize = 64;
+const CAPABILITIES_BYTES: usize = 64;
 
 fn has_capabilities(program: &Path) -> bool {
-    rustix::fs::getxattr(program, CAPABILITIES, &mut [0_u8; CAPABILITIES_ROOM]).is_ok_and(|bytes| bytes > 0)
+    rustix::fs::getxattr(program, CAPABILITIES, &mut [0_u8; CAPABILITIES_BYTES]).is_ok_and(|bytes| bytes > 0)
 }
 
 fn elf_limit(program: &Path, bytes: &[u8]) -> Option<Limit> {

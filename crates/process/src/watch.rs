@@ -171,8 +171,8 @@ fn read(
 fn fill(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
     buffer.resize(buffer.capacity().max(2048), 0);
     let mut length = 0;
-    while let Some(room) = buffer.get_mut(length..) {
-        match file.read_at(room, length as u64) {
+    while let Some(unfilled) = buffer.get_mut(length..) {
+        match file.read_at(unfilled, length as u64) {
             Ok(0) => break,
             Ok(read) => length += read,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -90,9 +90,9 @@ impl Births {
         let mut changes = std::mem::take(&mut self.waiting);
         match &mut self.source {
             Source::Listening(listener) => {
-                let over = listener.thread.is_finished();
+                let ended = listener.thread.is_finished();
                 changes.extend(listener.changes.try_iter());
-                if over {
+                if ended {
                     // The kernel has stopped reporting.
                     self.stop_listening();
                 }

@@ -102,9 +102,9 @@ impl Budget {
         let size = self.size;
         let all = self.rate * elapsed.as_secs_f64();
         let left = (all - other_cpu_s).max(all * LEAST_SHARE);
-        let over = self.pss.pay_in(left / 2.0, size);
-        let over = self.census.pay_in(left / 2.0 + over, size);
-        self.pss.pay_in(over, size);
+        let surplus = self.pss.pay_in(left / 2.0, size);
+        let surplus = self.census.pay_in(left / 2.0 + surplus, size);
+        self.pss.pay_in(surplus, size);
         self.pss.since_last += elapsed;
         self.census.since_last += elapsed;
     }

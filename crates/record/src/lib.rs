@@ -50,4 +50,4 @@ mod writing;
 
 pub use error::{Error, Result};
 pub use progress::Progress;
-pub use session::{Options, Outcome, Target, record};
+pub use session::{Ending, Options, Target, record};

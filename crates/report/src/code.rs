@@ -1,12 +1,12 @@
 //! Output of `unbloat code`: the memory of loaded code by gem and file.
 
-use crate::ruby_look;
+use crate::ruby_look::{self, HeldBytes};
 use crate::style::{Ink, Style, clip, percent, thousands, wrap};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Code, CodeFile, CodeOfOrigin, CodePart, Held, Origin, RubyLook};
+use unbloat_heap::model::{Code, CodeFile, CodeOfOrigin, CodePart, CodeParts, Origin, RubyLook};
 use unbloat_untrusted::Untrusted;
 
 /// Renders looks as one JSON document (docs/reference/code.schema.json).
@@ -28,14 +28,7 @@ struct Sum {
     sequences: u64,
     bytes: u64,
     shared_bytes: Option<u64>,
-    parts: BTreeMap<&'static str, Part>,
-}
-
-#[derive(Serialize)]
-struct Part {
-    objects: u64,
-    slot_bytes: u64,
-    malloc_bytes: Option<u64>,
+    parts: BTreeMap<&'static str, HeldBytes>,
 }
 
 #[derive(Serialize)]
@@ -64,17 +57,12 @@ struct File<'a> {
 }
 
 impl Sum {
-    fn of(parts: &BTreeMap<CodePart, Held>, shared_bytes: Option<u64>) -> Self {
-        let part = |held: &Held| Part {
-            objects: held.objects,
-            slot_bytes: held.slot_bytes,
-            malloc_bytes: held.malloc_bytes,
-        };
+    fn of(parts: &CodeParts, shared_bytes: Option<u64>) -> Self {
         Sum {
-            sequences: parts.get(&CodePart::Sequences).map_or(0, |held| held.objects),
-            bytes: parts.values().map(Held::bytes).sum(),
+            sequences: parts.sequences(),
+            bytes: parts.bytes(),
             shared_bytes,
-            parts: parts.iter().map(|(name, held)| (name.name(), part(held))).collect(),
+            parts: parts.iter().map(|(part, held)| (part.name(), HeldBytes::of(held))).collect(),
         }
     }
 }
@@ -124,15 +112,15 @@ pub fn text(look: &RubyLook<Code>, rows: usize, style: &Style) -> String {
         for (origin, sum) in origins.iter().take(rows) {
             *text += &line(&sum.parts, sum.shared_bytes, &name(origin), style);
         }
-        push_rest(text, origins.iter().skip(rows).map(|(_, sum)| (&sum.parts, sum.shared_bytes)), style);
+        push_omitted(text, origins.iter().skip(rows).map(|(_, sum)| (&sum.parts, sum.shared_bytes)), style);
         *text += &head("by file", shared, style);
         let files: Vec<&CodeFile> = code.files.iter().filter(|file| file.path.is_some()).collect();
         for file in files.iter().take(rows.div_ceil(2)) {
             let path = file.path.as_ref().map(Untrusted::shown).unwrap_or_default();
             *text += &line(&file.parts, file.shared_bytes, &end_of(&path, style), style);
         }
-        let rest = files.iter().skip(rows.div_ceil(2));
-        push_rest(text, rest.map(|file| (&file.parts, file.shared_bytes)), style);
+        let omitted = files.iter().skip(rows.div_ceil(2));
+        push_omitted(text, omitted.map(|file| (&file.parts, file.shared_bytes)), style);
         if code.sequences_without_path > 0 {
             let count = thousands(code.sequences_without_path);
             *text += &wrap(
@@ -146,7 +134,7 @@ pub fn text(look: &RubyLook<Code>, rows: usize, style: &Style) -> String {
 
 fn sentence(look: &RubyLook<Code>, total: &CodeOfOrigin) -> String {
     let parts = CodePart::ALL.into_iter().filter_map(|part| {
-        let bytes = total.parts.get(&part)?.bytes();
+        let bytes = total.parts.get(part)?.bytes();
         let name = match part {
             CodePart::Sequences => "instruction sequences",
             CodePart::InlineCaches => "inline caches",
@@ -160,11 +148,15 @@ fn sentence(look: &RubyLook<Code>, total: &CodeOfOrigin) -> String {
         format!(
             ". Of it {} ({}) is still shared with the process that forked this one",
             Iec(bytes),
-            percent(bytes, total.bytes())
+            percent(bytes, total.parts.bytes())
         )
     });
     let version = look.version.as_deref().unwrap_or("?");
-    format!("Ruby {version}: loaded code takes {}: {parts}{}", Iec(total.bytes()), shared.unwrap_or_default())
+    format!(
+        "Ruby {version}: loaded code takes {}: {parts}{}",
+        Iec(total.parts.bytes()),
+        shared.unwrap_or_default()
+    )
 }
 
 fn head(name: &str, shared: bool, style: &Style) -> String {
@@ -174,11 +166,11 @@ fn head(name: &str, shared: bool, style: &Style) -> String {
 }
 
 /// Sequences and methods are code; tables are classes.
-fn line(parts: &BTreeMap<CodePart, Held>, shared: Option<u64>, name: &str, style: &Style) -> String {
-    let bytes = |part| parts.get(&part).map_or(0, Held::bytes);
+fn line(parts: &CodeParts, shared: Option<u64>, name: &str, style: &Style) -> String {
+    let bytes = |part| parts.get(part).map_or(0, |held| held.bytes());
     let mut line = format!(
         "{:>9}{:>11}{:>11}{:>11}",
-        thousands(parts.get(&CodePart::Sequences).map_or(0, |held| held.objects)),
+        thousands(parts.sequences()),
         Iec(bytes(CodePart::Sequences) + bytes(CodePart::Methods)).to_string(),
         Iec(bytes(CodePart::InlineCaches)).to_string(),
         Iec(bytes(CodePart::Tables)).to_string(),
@@ -186,21 +178,19 @@ fn line(parts: &BTreeMap<CodePart, Held>, shared: Option<u64>, name: &str, style
     if let Some(shared) = shared {
         let _ = write!(line, "{:>11}", Iec(shared).to_string());
     }
-    let room = style.width.saturating_sub(line.chars().count() + 3).max(16);
-    format!("{line}   {}\n", clip(name, room))
+    let columns = style.width.saturating_sub(line.chars().count() + 3).max(16);
+    format!("{line}   {}\n", clip(name, columns))
 }
 
-fn push_rest<'a>(
+fn push_omitted<'a>(
     text: &mut String,
-    rest: impl Iterator<Item = (&'a BTreeMap<CodePart, Held>, Option<u64>)>,
+    omitted: impl Iterator<Item = (&'a CodeParts, Option<u64>)>,
     style: &Style,
 ) {
-    let (mut count, mut sums, mut shared) = (0, BTreeMap::new(), None);
-    for (parts, bytes) in rest {
+    let (mut count, mut sums, mut shared) = (0, CodeParts::default(), None);
+    for (parts, bytes) in omitted {
         count += 1;
-        for (&part, &held) in parts {
-            *sums.entry(part).or_insert_with(Held::default) += held;
-        }
+        sums.add_all(parts);
         shared = bytes.map(|bytes| bytes + shared.unwrap_or(0));
     }
     if count > 0 {
@@ -224,12 +214,12 @@ pub(crate) fn name(origin: &Origin) -> String {
 
 /// Returns the end of a path, which is more informative than its start.
 fn end_of(path: &str, style: &Style) -> String {
-    let room = style.width.saturating_sub(56).max(24);
+    let columns = style.width.saturating_sub(56).max(24);
     let count = path.chars().count();
-    if count <= room {
+    if count <= columns {
         return path.to_owned();
     }
-    ['…'].into_iter().chain(path.chars().skip(count - room + 1)).collect()
+    ['…'].into_iter().chain(path.chars().skip(count - columns + 1)).collect()
 }
 
 #[cfg(test)]
@@ -237,6 +227,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::time::Duration;
+    use unbloat_heap::model::Held;
     use unbloat_process::Pid;
 
     fn file(path: Option<&str>, origin: Origin, sequences: u64, caches: u64, tables: u64) -> CodeFile {
@@ -251,7 +242,12 @@ mod tests {
             (CodePart::Methods, held(sequences / 2, sequences * 20, sequences * 30)),
             (CodePart::Tables, held(3, 120, tables)),
         ];
-        CodeFile { path: path.map(Into::into), origin, parts: parts.into(), shared_bytes: Some(caches) }
+        CodeFile {
+            path: path.map(Into::into),
+            origin,
+            parts: parts.into_iter().collect(),
+            shared_bytes: Some(caches),
+        }
     }
 
     fn look() -> RubyLook<Code> {

@@ -1,12 +1,12 @@
 //! Output of `unbloat holds`: the holders of a Ruby's memory.
 
 use crate::objects::class_name;
-use crate::ruby_look;
+use crate::ruby_look::{self, HeldBytes};
 use crate::style::{Ink, Style, clip, percent, thousands, wrap};
 use serde::Serialize;
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{ClassRow, Coverage, HeapDump, Held, Holder, Holds, RubyLook, Step};
+use unbloat_heap::model::{ClassRow, Coverage, HeapDump, Holder, Holds, RubyLook, Step};
 use unbloat_untrusted::Untrusted;
 
 /// Maximum number of named classes of garbage.
@@ -20,21 +20,14 @@ pub fn json(looks: &[RubyLook<Holds>]) -> String {
 
 #[derive(Serialize)]
 struct Ruby<'a> {
-    reached: Sum,
-    waiting: Sum,
+    reached: HeldBytes,
+    waiting: HeldBytes,
     foreign_bytes: u64,
     references: u64,
     coverage: &'a Coverage,
     holders: Vec<HolderRow<'a>>,
     waiting_classes: Vec<Class<'a>>,
     asked: Vec<HolderRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct Sum {
-    objects: u64,
-    slot_bytes: u64,
-    malloc_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -51,13 +44,7 @@ struct Class<'a> {
     name: &'a Untrusted,
     kind: &'static str,
     #[serde(flatten)]
-    held: Sum,
-}
-
-impl Sum {
-    fn of(held: Held) -> Self {
-        Sum { objects: held.objects, slot_bytes: held.slot_bytes, malloc_bytes: held.malloc_bytes }
-    }
+    held: HeldBytes,
 }
 
 impl<'a> HolderRow<'a> {
@@ -74,11 +61,14 @@ impl<'a> HolderRow<'a> {
 
 impl<'a> Ruby<'a> {
     fn of(holds: &'a Holds) -> Self {
-        let class =
-            |row: &'a ClassRow| Class { name: &row.name, kind: row.kind.name(), held: Sum::of(row.held) };
+        let class = |row: &'a ClassRow| Class {
+            name: &row.name,
+            kind: row.kind.name(),
+            held: HeldBytes::of(row.held),
+        };
         Ruby {
-            reached: Sum::of(holds.reached),
-            waiting: Sum::of(holds.waiting),
+            reached: HeldBytes::of(holds.reached),
+            waiting: HeldBytes::of(holds.waiting),
             foreign_bytes: holds.foreign_bytes,
             references: holds.references,
             coverage: &holds.coverage,
@@ -154,8 +144,8 @@ fn push_holders<'a>(text: &mut String, name: &str, holders: impl Iterator<Item =
     let _ = writeln!(text, "{}", style.paint(Ink::Dim, &head));
     for holder in holders {
         let retained = Iec(holder.retained_bytes).to_string();
-        let room = style.width.saturating_sub(26).max(16);
-        let what = clip(&holder.what.shown(), room);
+        let columns = style.width.saturating_sub(26).max(16);
+        let what = clip(&holder.what.shown(), columns);
         let _ = writeln!(text, "{retained:>11}{:>12}   {what}", thousands(holder.retained_objects));
         *text += &style.paint(Ink::Dim, wrap(&path(&holder.path), style.width, 26).trim_end_matches('\n'));
         text.push('\n');
@@ -234,7 +224,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::time::Duration;
-    use unbloat_heap::model::{ClassKind, DumpedObject};
+    use unbloat_heap::model::{ClassKind, DumpedObject, Held};
     use unbloat_process::Pid;
 
     fn look() -> RubyLook<Holds> {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`inspect`] | an inspection: text, JSON, a page with a heap map |
 //! | [`code`] | the loaded code of a Ruby by gem and file |
-//! | [`holds`] | who holds the memory of a Ruby |
+//! | [`holds`] | the holders of a Ruby's memory |
 //! | [`objects`] | live objects of a Ruby by class |
 //! | `ruby_look` | the frame of every closer look at Rubies |
 //! | [`trim`], [`status`] | the results of trims; the runtime's work |

@@ -1,6 +1,6 @@
 //! Output of `unbloat objects`: live objects by class.
 
-use crate::ruby_look;
+use crate::ruby_look::{self, HeldBytes};
 use crate::style::{Ink, Style, clip, percent, thousands, wrap};
 use serde::Serialize;
 use unbloat_heap::Iec;
@@ -18,17 +18,10 @@ pub fn json(looks: &[RubyLook<ByClass>]) -> String {
 
 #[derive(Serialize)]
 struct Ruby<'a> {
-    total: Sum,
+    total: HeldBytes,
     classes: Vec<Class<'a>>,
     strings: Vec<Place>,
     data: Vec<Data<'a>>,
-}
-
-#[derive(Serialize)]
-struct Sum {
-    objects: u64,
-    slot_bytes: u64,
-    malloc_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -37,14 +30,14 @@ struct Class<'a> {
     kind: &'static str,
     classes: u64,
     #[serde(flatten)]
-    held: Sum,
+    held: HeldBytes,
 }
 
 #[derive(Serialize)]
 struct Place {
     place: &'static str,
     #[serde(flatten)]
-    held: Sum,
+    held: HeldBytes,
 }
 
 #[derive(Serialize)]
@@ -52,13 +45,7 @@ struct Data<'a> {
     r#type: Option<&'a Untrusted>,
     class: &'a Untrusted,
     #[serde(flatten)]
-    held: Sum,
-}
-
-impl Sum {
-    fn of(held: Held) -> Self {
-        Sum { objects: held.objects, slot_bytes: held.slot_bytes, malloc_bytes: held.malloc_bytes }
-    }
+    held: HeldBytes,
 }
 
 impl<'a> Ruby<'a> {
@@ -67,20 +54,20 @@ impl<'a> Ruby<'a> {
             name: &row.name,
             kind: row.kind.name(),
             classes: row.classes,
-            held: Sum::of(row.held),
+            held: HeldBytes::of(row.held),
         };
         let data = |row: &'a DataRow| Data {
             r#type: row.data_type.as_ref(),
             class: &row.class,
-            held: Sum::of(row.held),
+            held: HeldBytes::of(row.held),
         };
         Ruby {
-            total: Sum::of(by_class.total()),
+            total: HeldBytes::of(by_class.total()),
             classes: by_class.classes.iter().map(class).collect(),
             strings: by_class
                 .strings
                 .iter()
-                .map(|&(place, held)| Place { place: place.name(), held: Sum::of(held) })
+                .map(|&(place, held)| Place { place: place.name(), held: HeldBytes::of(held) })
                 .collect(),
             data: by_class.data.iter().map(data).collect(),
         }

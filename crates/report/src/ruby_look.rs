@@ -2,7 +2,7 @@
 
 use crate::style::{Style, title, wrap};
 use serde::Serialize;
-use unbloat_heap::model::RubyLook;
+use unbloat_heap::model::{Held, RubyLook};
 use unbloat_untrusted::{Untrusted, visible};
 
 #[derive(Serialize)]
@@ -28,6 +28,20 @@ struct Process<'a, T> {
 struct Note<'a> {
     code: &'static str,
     text: &'a str,
+}
+
+/// Objects and their memory, as JSON.
+#[derive(Serialize)]
+pub(crate) struct HeldBytes {
+    objects: u64,
+    slot_bytes: u64,
+    malloc_bytes: Option<u64>,
+}
+
+impl HeldBytes {
+    pub(crate) fn of(held: Held) -> Self {
+        HeldBytes { objects: held.objects, slot_bytes: held.slot_bytes, malloc_bytes: held.malloc_bytes }
+    }
 }
 
 /// Renders looks as one JSON document; `ruby` converts the findings of each.

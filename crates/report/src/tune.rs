@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use unbloat_lab::metric::Metric;
-use unbloat_lab::tune::Found;
+use unbloat_lab::tune::SearchResult;
 use unbloat_lab::tune::space::LeftOut;
 use unbloat_lab::tune::standings::{Fate, Tried};
 
 /// Renders a search and its final comparison, whose answer comes last.
 #[must_use]
-pub fn text(found: &Found, last: &Experiment, style: &Style) -> String {
+pub fn text(found: &SearchResult, last: &Experiment, style: &Style) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", style.paint(Ink::Bold, "TRIED"));
     let columns = columns(&found.tried);
@@ -77,7 +77,7 @@ pub(crate) fn left_out(all: &[LeftOut]) -> BTreeMap<String, Vec<&str>> {
 
 /// Renders the document (`docs/reference/tune.schema.json`).
 #[must_use]
-pub fn document(found: &Found, last: &Experiment, unbloat: &Path) -> Value {
+pub fn document(found: &SearchResult, last: &Experiment, unbloat: &Path) -> Value {
     json!({
         "schema": 1,
         "tried": found.tried.iter().map(|tried| self::tried(tried, unbloat)).collect::<Vec<_>>(),
@@ -117,7 +117,7 @@ mod tests {
     use unbloat_lab::tune::space::Why;
     use unbloat_lab::variant::{Variant, built_in};
 
-    pub(crate) fn found() -> Found {
+    pub(crate) fn found() -> SearchResult {
         let tried = |variant: Variant, fate, ratio: Option<f64>| Tried {
             variant,
             fate,
@@ -125,7 +125,7 @@ mod tests {
             ratios: ratio.into_iter().map(|ratio| (Metric::PssEnd, ratio)).collect(),
         };
         let named = |name: &str| Variant { name: name.to_owned(), ..Variant::default() };
-        Found {
+        SearchResult {
             tried: vec![
                 tried(named("small"), Fate::Final, Some(0.58)),
                 tried(built_in("arenas=2").unwrap(), Fate::Dropped(1), Some(0.9)),

@@ -22,7 +22,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use observation::{Observation, Outcome};
+pub use observation::{Observation, TrimOutcome};
 pub use returning::Returning;
 pub use settings::Settings;
 
@@ -111,7 +111,7 @@ impl Adaptive {
     }
 
     /// Records the outcome of a trim.
-    pub fn trimmed(&mut self, outcome: &Outcome) {
+    pub fn trimmed(&mut self, outcome: &TrimOutcome) {
         let took_ms = (outcome.took_ns / MILLISECOND).max(1);
         let fruitful = outcome.returned_bytes().checked_div(took_ms).unwrap_or(0)
             >= self.settings.min_yield_per_ms

@@ -5,7 +5,8 @@
 //! glibc by `gnu_get_libc_version`; any other library that exports its own `malloc_trim` (tcmalloc does,
 //! `tcmalloc/libc_override.h`) is trimmed through that.
 
-use crate::sys::{self, Line};
+use crate::line::Line;
+use crate::sys;
 use crate::{jemalloc, page};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;

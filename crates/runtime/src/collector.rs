@@ -31,7 +31,7 @@ static SENTINEL: DataType = DataType {
     parent: core::ptr::null(),
     data: core::ptr::null_mut(),
     flags: 0,
-    room: [0; 8],
+    padding: [0; 8],
 };
 
 /// `rb_gc_stat`, for the hooks.

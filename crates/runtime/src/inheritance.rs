@@ -8,15 +8,16 @@
 //! of its program has run.
 
 use crate::allocator;
+use crate::line::Line;
 use crate::ruby::Ruby;
-use crate::sys::{self, Line};
+use crate::sys;
 use core::ffi::{CStr, c_char};
 use core::fmt::Write as _;
 use unbloat_contract::Variable;
 use unbloat_contract::text::{parts, split_once};
 
 /// Maximum size of `LD_PRELOAD`. A longer one is left alone.
-const LIST_ROOM: usize = 4096;
+const LIST_BYTES: usize = 4096;
 /// Maximum size of a command line.
 const MAX_COMMAND_BYTES: usize = 2 << 20;
 const MAX_WORDS: usize = 1 << 16;
@@ -34,9 +35,9 @@ const BEFORE_THE_PROGRAM: &CStr = c"Thread.current == Thread.main && \
 /// not return if Ruby re-executes itself.
 pub(crate) fn settle(ruby: &Ruby) {
     settle_arenas();
-    let entry = sys::environment::<LIST_ROOM>(Variable::Preload.c_name());
+    let entry = sys::environment::<LIST_BYTES>(Variable::Preload.c_name());
     let Some(entry) = entry.filter(|entry| !entry.as_str().is_empty() && !entry.is_cut()) else { return };
-    let list = sys::environment::<LIST_ROOM>(PRELOAD).unwrap_or_default();
+    let list = sys::environment::<LIST_BYTES>(PRELOAD).unwrap_or_default();
     if list.is_cut() {
         return;
     }
@@ -69,7 +70,7 @@ fn items(list: &str) -> impl Iterator<Item = &str> {
 
 /// Removes an entry from `LD_PRELOAD`, leaving the user's.
 fn take_out(list: &str, entry: &str) {
-    let mut rest = Line::<LIST_ROOM>::new();
+    let mut rest = Line::<LIST_BYTES>::new();
     for item in items(list).filter(|item| *item != entry) {
         let separator = if rest.as_str().is_empty() { "" } else { ":" };
         // It fits, because the whole list does.
@@ -114,11 +115,11 @@ fn finish_restart() {
 /// impossible, in which case nothing has changed.
 fn restart(list: &str, entry: &str) {
     let Some(command) = Command::own() else { return };
-    let mut program = [0_u8; LIST_ROOM];
+    let mut program = [0_u8; LIST_BYTES];
     // SAFETY: the path is a C string and the buffer has the given length; its last byte stays zero.
     let length =
-        unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), LIST_ROOM - 1) };
-    let mut preload = Line::<{ 2 * LIST_ROOM }>::new();
+        unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), LIST_BYTES - 1) };
+    let mut preload = Line::<{ 2 * LIST_BYTES }>::new();
     let mut mark = Line::<64>::new();
     let mut name = [0_u8; 16];
     // SAFETY: the kernel writes at most 16 bytes, including a zero byte.
@@ -142,7 +143,7 @@ fn restart(list: &str, entry: &str) {
     // descriptors are as after any exec by Ruby itself.
     unsafe { libc::execve(program.as_ptr().cast(), command.words.cast_const(), environ) };
     unset(Variable::Restarted.c_name());
-    if list.is_empty() { unset(PRELOAD) } else { set(PRELOAD, &Line::<LIST_ROOM>::of(list)) }
+    if list.is_empty() { unset(PRELOAD) } else { set(PRELOAD, &Line::<LIST_BYTES>::of(list)) }
 }
 
 /// The command line of this process.

@@ -1,7 +1,8 @@
 //! Queries and commands for the jemalloc in the process, through its `mallctl` (jemalloc(3)).
 
 use crate::adaptive::Returning;
-use crate::sys::{self, Line};
+use crate::line::Line;
+use crate::sys;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};

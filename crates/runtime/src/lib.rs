@@ -25,6 +25,7 @@
 //! | `module` | the Ruby module `Unbloat` |
 //! | `start` | Ruby's entry into the library |
 //! | `panic` | the end of a thread that has panicked |
+//! | `line` | a text of bounded size that is built in place |
 //! | `sys` | clocks, resident memory, futexes: the few system calls |
 #![cfg_attr(not(test), no_std)]
 // A panic under the GVL would end the server or make it wait forever. These keep the source free of the usual ones; that the
@@ -50,6 +51,7 @@ mod foresight;
 mod forks;
 mod inheritance;
 mod jemalloc;
+mod line;
 mod module;
 mod page;
 mod ruby;

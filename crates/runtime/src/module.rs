@@ -1,8 +1,8 @@
 //! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`; and a policy's settings for Ruby's own heap.
 
+use crate::line::Line;
 use crate::ruby::{Ruby, Value};
 use crate::settings::Settings;
-use crate::sys::Line;
 use crate::{page, worker};
 use core::ffi::{CStr, c_long, c_void};
 use core::fmt::Write as _;

@@ -6,7 +6,8 @@
 //! touches that mapping, so a truncated or removed file does no harm. The file is reopened each time: the
 //! program could close a descriptor kept open, and its number could then belong to another file.
 
-use crate::sys::{self, Line};
+use crate::line::Line;
+use crate::sys;
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
@@ -23,9 +24,9 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// Device and inode of the file, the only one that is written to.
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-const PATH_ROOM: usize = 256;
+const PATH_BYTES: usize = 256;
 /// The file's path as a C string. Written by the file's creator, before `OWNER`.
-static PATH: [AtomicU64; PATH_ROOM / 8] = [const { AtomicU64::new(0) }; PATH_ROOM / 8];
+static PATH: [AtomicU64; PATH_BYTES / 8] = [const { AtomicU64::new(0) }; PATH_BYTES / 8];
 
 fn word(place: Word) -> &'static AtomicU64 {
     // The index is a constant of the layout, far below WORDS; the fallback is never used and cannot panic.
@@ -137,11 +138,11 @@ fn remove_signpost(next: *mut c_void) {
 }
 
 /// Returns the directory of the pages, creating it if necessary. It is only used if it is exclusively ours.
-fn directory() -> Option<Line<PATH_ROOM>> {
-    let runtime = sys::environment::<PATH_ROOM>(c"XDG_RUNTIME_DIR")
+fn directory() -> Option<Line<PATH_BYTES>> {
+    let runtime = sys::environment::<PATH_BYTES>(c"XDG_RUNTIME_DIR")
         .filter(|runtime| runtime.as_str().starts_with('/') && !runtime.is_cut());
     if let Some(runtime) = runtime {
-        let mut path = Line::<PATH_ROOM>::new();
+        let mut path = Line::<PATH_BYTES>::new();
         let fits = write!(path, "{}/{RUNTIME_SUBDIRECTORY}", runtime.as_str()).is_ok();
         if fits && make_private_directory(&path) {
             return Some(path);
@@ -150,8 +151,8 @@ fn directory() -> Option<Line<PATH_ROOM>> {
     shared_memory_directory()
 }
 
-fn shared_memory_directory() -> Option<Line<PATH_ROOM>> {
-    let mut path = Line::<PATH_ROOM>::new();
+fn shared_memory_directory() -> Option<Line<PATH_BYTES>> {
+    let mut path = Line::<PATH_BYTES>::new();
     // SAFETY: geteuid only reads.
     write!(path, "{SHARED_MEMORY_PREFIX}{}", unsafe { libc::geteuid() }).ok()?;
     make_private_directory(&path).then_some(path)
@@ -159,7 +160,7 @@ fn shared_memory_directory() -> Option<Line<PATH_ROOM>> {
 
 /// Creates a directory with mode 0700, or accepts an existing one that is no link, ours, and closed to
 /// others.
-fn make_private_directory(path: &Line<PATH_ROOM>) -> bool {
+fn make_private_directory(path: &Line<PATH_BYTES>) -> bool {
     // SAFETY: the path is a C string.
     unsafe { libc::mkdir(path.as_ptr(), 0o700) };
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -171,7 +172,7 @@ fn make_private_directory(path: &Line<PATH_ROOM>) -> bool {
 
 /// Opens a path, passes its descriptor and its state to `work`, and closes it. `None` if it cannot be opened.
 fn with_open<T>(
-    path: &Line<PATH_ROOM>,
+    path: &Line<PATH_BYTES>,
     flags: c_int,
     work: impl FnOnce(c_int, &libc::stat) -> T,
 ) -> Option<T> {
@@ -193,8 +194,8 @@ fn with_open<T>(
 
 /// Creates the file of this process in a directory with mode 0600, never through a link or over another's
 /// file, and maps the signpost.
-fn make_file(directory: &Line<PATH_ROOM>) -> bool {
-    let mut path = Line::<PATH_ROOM>::new();
+fn make_file(directory: &Line<PATH_BYTES>) -> bool {
+    let mut path = Line::<PATH_BYTES>::new();
     let name = FileName { namespace: sys::pid_namespace(), pid: pid().unsigned_abs() };
     if write!(path, "{}/{name}", directory.as_str()).is_err() || !sys::may_write(PAGE_BYTES) {
         return false;
@@ -239,9 +240,9 @@ fn map(file: c_int) -> *mut c_void {
 
 /// Creates the file again, in its directory or else in shared memory. The environment is not read, because
 /// this may be the worker.
-fn make_file_again(path: &Line<PATH_ROOM>) {
+fn make_file_again(path: &Line<PATH_BYTES>) {
     let directory = split_last(path.as_str(), b'/').map_or("", |(directory, _)| directory);
-    let directory = Line::<PATH_ROOM>::of(directory);
+    let directory = Line::<PATH_BYTES>::of(directory);
     if make_private_directory(&directory) && make_file(&directory) {
         return;
     }
@@ -252,7 +253,7 @@ fn make_file_again(path: &Line<PATH_ROOM>) {
 
 /// Writes the words to the file; returns false if it no longer exists. The first word, which marks the page
 /// as finished, comes last.
-fn write_file(path: &Line<PATH_ROOM>) -> bool {
+fn write_file(path: &Line<PATH_BYTES>) -> bool {
     let bytes = bytes();
     let (first, rest) = bytes.split_at(size_of::<u64>());
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -269,7 +270,7 @@ fn write_file(path: &Line<PATH_ROOM>) -> bool {
 }
 
 /// Removes the pages of processes that are gone but could not do so because of SIGKILL.
-fn remove_stale(directory: &Line<PATH_ROOM>, namespace: u64) {
+fn remove_stale(directory: &Line<PATH_BYTES>, namespace: u64) {
     // SAFETY: the path is a C string; the stream is closed below. This runs outside any hook: it may allocate.
     let stream = unsafe { libc::opendir(directory.as_ptr()) };
     if stream.is_null() {
@@ -310,8 +311,8 @@ extern "C" fn remove_own() {
 }
 
 /// Returns the path of the file as created.
-fn stored_path() -> Line<PATH_ROOM> {
-    let mut bytes = [0_u8; PATH_ROOM];
+fn stored_path() -> Line<PATH_BYTES> {
+    let mut bytes = [0_u8; PATH_BYTES];
     for (to, from) in bytes.chunks_exact_mut(8).zip(&PATH) {
         to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
     }

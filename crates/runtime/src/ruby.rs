@@ -30,7 +30,7 @@ pub(crate) struct DataType {
     pub(crate) parent: *const DataType,
     pub(crate) data: *mut c_void,
     pub(crate) flags: Value,
-    pub(crate) room: [Value; 8],
+    pub(crate) padding: [Value; 8],
 }
 
 // SAFETY: the structure is constant; its pointers are null or to constants.

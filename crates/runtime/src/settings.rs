@@ -16,7 +16,7 @@
 //! | `UNBLOAT_LOG` | `1`: one line to stderr at start | `0` |
 
 use crate::adaptive;
-use crate::sys::Line;
+use crate::line::Line;
 use unbloat_contract::text::split_once;
 use unbloat_contract::{Compact, Trim, Variable, switch};
 

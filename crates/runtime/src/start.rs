@@ -1,9 +1,10 @@
 //! Ruby's entry into the library: `Init_libunbloat`, called by `require`.
 
 use crate::collector::{self, Moment};
+use crate::line::Line;
 use crate::ruby::{self, Postpone, Ruby};
 use crate::settings::{self, Settings};
-use crate::sys::{self, Line};
+use crate::sys;
 use crate::{allocator, forks, inheritance, module, page, worker};
 use core::ffi::c_void;
 use core::fmt::Write as _;
@@ -42,13 +43,17 @@ fn start(settings: &Settings, notice: &mut Line<256>) {
         Ok(ruby) => ruby,
         Err(missing) => {
             page::set_reason(Reason::UnknownRuby);
-            let _ = write!(notice, "this Ruby has no {}", missing.to_str().unwrap_or_default());
+            let _ = write!(
+                notice,
+                "this Ruby exports no {}, so the runtime does nothing; use CRuby 2.7 or later",
+                missing.to_str().unwrap_or_default()
+            );
             return;
         }
     };
     if module::is_defined(&ruby) {
         page::set_reason(Reason::SwitchedOff);
-        let _ = notice.write_str("another copy of the runtime is at work in this process");
+        let _ = notice.write_str("another copy of the runtime is already active in this process");
         return;
     }
     ruby::declare_ractor_safe();
@@ -58,8 +63,11 @@ fn start(settings: &Settings, notice: &mut Line<256>) {
         return;
     }
     if let Some(variable) = settings.misunderstood {
-        let _ =
-            write!(notice, "the value of {} is not understood; its default is in force. ", variable.name());
+        let _ = write!(
+            notice,
+            "{} has an invalid value, so its default applies; correct it and restart. ",
+            variable.name()
+        );
     }
     describe(settings);
     allocator::recognize(settings.threshold_bytes);
@@ -80,7 +88,9 @@ fn start(settings: &Settings, notice: &mut Line<256>) {
     page::set(Word::Hearing, u64::from(hearing));
     if !hearing {
         page::set_reason(Reason::UnknownRuby);
-        let _ = notice.write_str("this Ruby offers no way to hear its garbage collector");
+        let _ = notice.write_str(
+            "this Ruby does not report its collections, so nothing is trimmed; use CRuby 2.7 or later",
+        );
     }
     module::prepare_heap(&ruby, settings, notice);
 }

@@ -3,9 +3,9 @@
 //! Nothing here allocates. For functions that glibc 2.34 moved into libc (with a new version), the call goes
 //! through [`symbol`] or straight to the kernel, so that one build loads on glibc 2.31 and later.
 
+use crate::line::Line;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
-use unbloat_contract::text::cut;
 
 core::arch::global_asm!(
     ".weak unbloat_dlsym",
@@ -60,8 +60,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     nanoseconds(time.tv_sec as u64, time.tv_nsec as u64)
 }
 
-fn nanoseconds(seconds: u64, rest: u64) -> u64 {
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
+fn nanoseconds(seconds: u64, fraction_ns: u64) -> u64 {
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(fraction_ns)
 }
 
 /// Returns the minor faults and CPU nanoseconds of the whole process so far.
@@ -139,9 +139,11 @@ pub(crate) fn read_whole_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     }
     let mut length = 0;
     let result = loop {
-        let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) else { break None };
-        // SAFETY: the room has the given length; the descriptor is open.
-        let read = unsafe { libc::read(file, room.as_mut_ptr().cast(), room.len()) };
+        let Some(unfilled) = buffer.get_mut(length..).filter(|unfilled| !unfilled.is_empty()) else {
+            break None;
+        };
+        // SAFETY: the unfilled part has the given length; the descriptor is open.
+        let read = unsafe { libc::read(file, unfilled.as_mut_ptr().cast(), unfilled.len()) };
         match usize::try_from(read) {
             Ok(0) => break Some(length),
             Ok(read) => length = length.saturating_add(read),
@@ -270,83 +272,10 @@ impl<T: Copy> Once<T> {
     }
 }
 
-/// A text built in place, truncated if it does not fit.
-#[derive(Debug)]
-pub(crate) struct Line<const N: usize> {
-    bytes: [u8; N],
-    length: usize,
-    cut: bool,
-}
-
-impl<const N: usize> Line<N> {
-    /// Creates an empty line.
-    pub(crate) const fn new() -> Self {
-        Self { bytes: [0; N], length: 0, cut: false }
-    }
-
-    /// Creates a copy of a text, truncated if it does not fit.
-    pub(crate) fn of(text: &str) -> Self {
-        let mut line = Self::new();
-        // An error means truncation, which `is_cut` reports as well.
-        let _ = core::fmt::Write::write_str(&mut line, text);
-        line
-    }
-
-    /// Returns whether something did not fit.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.cut
-    }
-
-    /// Returns the text so far.
-    pub(crate) fn as_str(&self) -> &str {
-        core::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
-    }
-
-    /// Returns the text as a C string; it is always zero-terminated.
-    pub(crate) fn as_ptr(&self) -> *const c_char {
-        self.bytes.as_ptr().cast()
-    }
-
-    /// Returns the same with a known length.
-    pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
-    }
-}
-
-impl<const N: usize> Default for Line<N> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<const N: usize> AsRef<str> for Line<N> {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl<const N: usize> core::fmt::Write for Line<N> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        // One byte stays zero, for C.
-        let room = if self.cut { 0 } else { N.saturating_sub(1).saturating_sub(self.length) };
-        let part = cut(text, room);
-        for (to, from) in self.bytes.iter_mut().skip(self.length).zip(part.bytes()) {
-            *to = from;
-        }
-        self.length = self.length.saturating_add(part.len());
-        if part.len() < text.len() {
-            self.cut = true;
-            return Err(core::fmt::Error);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use core::fmt::Write as _;
 
     #[test]
     fn the_process_is_seen_as_the_kernel_sees_it() {
@@ -356,15 +285,6 @@ mod tests {
         assert_eq!(start_ticks().to_string(), expected);
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
         assert_eq!(format!("pid:[{}]", pid_namespace()), namespace.to_string_lossy());
-    }
-
-    #[test]
-    fn a_line_is_cut_where_its_room_ends() {
-        let mut line = Line::<5>::new();
-        assert!(write!(line, "ab").is_ok());
-        assert!(write!(line, "cdé").is_err());
-        assert!(line.as_str() == "abcd");
-        assert!(line.write_str("x").is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! It is started by the first collection of a process, at Ruby's next safe point, and likewise in a forked
 //! child. A process that never collects (most short scripts) has no such thread.
 
-use crate::adaptive::{Adaptive, Decision, Observation, Outcome, Returning};
+use crate::adaptive::{Adaptive, Decision, Observation, Returning, TrimOutcome};
 use crate::foresight::{Foresight, Heap};
 use crate::settings::Settings;
 use crate::sys::{self, Mutex};
@@ -78,7 +78,7 @@ pub(crate) fn start() {
         return;
     }
     if !spawn() {
-        // No room for a thread now: the next collection requests it again.
+        // The system has no thread left to give: the next collection asks again.
         RUNNING.store(false, Ordering::Release);
         collector::want_worker();
         page::set_reason(Reason::NoThread);
@@ -164,13 +164,13 @@ fn heap() -> Heap {
 }
 
 /// Trims and updates the counts. With [`WORK`] held.
-fn trim() -> Outcome {
+fn trim() -> TrimOutcome {
     let before = heap();
     let before_bytes = before.resident_bytes;
     let start = sys::now_ns();
     allocator::give_back();
     let took_ns = sys::now_ns().saturating_sub(start);
-    let outcome = Outcome { after: observe(), before_bytes, took_ns };
+    let outcome = TrimOutcome { after: observe(), before_bytes, took_ns };
     FORESIGHT.learn(took_ns, before, outcome.after.resident_bytes);
     page::add(Word::Trims, 1);
     page::add(Word::TrimReturnedBytes, outcome.returned_bytes());

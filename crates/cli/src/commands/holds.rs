@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let roots = args.targets.roots()?;
     let pids = args.targets.processes(&roots)?;
     if args.format == Some(Format::HeapDump) {
-        let [pid] = roots[..] else { bail!("a heap dump is of one process. Name one by its number") };
+        let [pid] = roots[..] else { bail!("a heap dump needs exactly one process. Name it by its PID") };
         let look = unbloat_heap::heap_dump(pid, args.stop)?;
         let Some(dump) = look.found else {
             bail!(

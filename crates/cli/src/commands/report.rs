@@ -9,7 +9,7 @@ use unbloat_lab::analysis::conclude_plan;
 use unbloat_lab::facts::Mixed;
 use unbloat_lab::file::{Stored, written_plan};
 use unbloat_lab::trace::traces;
-use unbloat_lab::tune::Found;
+use unbloat_lab::tune::SearchResult;
 use unbloat_lab::versus::versus;
 use unbloat_lab::warning::Warning;
 use unbloat_report::compare::{
@@ -89,7 +89,7 @@ pub(super) fn render(
     stored: &Stored,
     recording: &Path,
     page: &Path,
-    search: Option<Found>,
+    search: Option<SearchResult>,
     print: impl FnOnce(&Experiment) -> String,
 ) -> anyhow::Result<String> {
     let (results, variants) = (stored.results(), &stored.variants);

@@ -47,9 +47,9 @@ fn of_pages(found: &[(Pid, Snapshot)]) -> StatusReport {
 
 /// Returns the problems of the policy named by the page. A process that ends meanwhile has none.
 fn problems(pid: Pid, page: &Snapshot) -> Vec<String> {
-    let mut room = [0; 256];
+    let mut buffer = [0; 256];
     // Without `unbloat run` the library names a policy derived from its settings (`trim=adaptive`).
-    let Ok(policy) = page.text(Text::Policy, &mut room).parse::<Policy>() else { return Vec::new() };
+    let Ok(policy) = page.text(Text::Policy, &mut buffer).parse::<Policy>() else { return Vec::new() };
     evidence::of(pid, Variable::Policy.name())
         .map(|process| in_words(&policy.problems(&process)))
         .unwrap_or_default()

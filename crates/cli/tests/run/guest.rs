@@ -76,8 +76,8 @@ fn the_worker_has_room_for_the_thread_local_variables_of_the_process() {
         let home = Home::new();
         let library = home.0.path().join("libtls.so");
         let source = library.with_extension("c");
-        let text = "__attribute__((tls_model(\"initial-exec\"))) static __thread volatile char room[SIZE];\n\
-                    __attribute__((constructor)) static void touch(void) { room[0] = 1; }\n";
+        let text = "__attribute__((tls_model(\"initial-exec\"))) static __thread volatile char storage[SIZE];\n\
+                    __attribute__((constructor)) static void touch(void) { storage[0] = 1; }\n";
         fs::write(&source, text).unwrap();
         let mut compiler = Command::new("gcc");
         compiler.args(["-shared", "-fPIC", "-O1", &format!("-DSIZE={bytes}"), "-o"]);

@@ -2,18 +2,19 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`live`] | which allocator serves a process |
-//! | [`recognize`] | which allocator a file is |
-//! | [`heap`] | what every walker takes and yields |
-//! | [`observer`] | what a walk tells while it goes |
+//! | [`live`] | the allocator that serves a process |
+//! | [`recognize`] | the allocator that a file is or contains |
+//! | [`heap`] | input and result of every walker |
+//! | [`observer`] | receivers of a walk's findings, while it reads |
 //! | [`glibc`] | glibc's malloc |
 //! | [`jemalloc`] | jemalloc |
 //! | [`mimalloc`] | mimalloc |
 //! | [`tcmalloc`] | tcmalloc |
 //! | [`musl`] | musl's malloc |
 //!
-//! A folder says how its allocator is recognized, tells its version, walks its heap where that is known, and
-//! names the call that gives memory back. [`Descriptor`] is what all of them say; [`DESCRIPTORS`] lists them.
+//! A folder contains the signs by which its allocator is recognized, reads its version, walks its heap if the
+//! structures are known, and names the call that returns memory. [`Descriptor`] holds these facts;
+//! [`DESCRIPTORS`] lists them.
 
 pub mod glibc;
 pub mod heap;

@@ -65,12 +65,12 @@ impl Options {
 /// # Errors
 /// As [`inspect`].
 pub(crate) fn inspect_pinned(pinned: &Pinned, options: &Options) -> Result<ProcessReport> {
-    inspect_with_ground(pinned, options, &mut None)
+    inspect_keeping(pinned, options, &mut None)
 }
 
-/// The start of a closer look at a Ruby.
+/// A Ruby as an inspection leaves it: where a closer look starts.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct InspectedRuby {
     /// The mappings of the process.
     pub(crate) maps: Maps,
     /// Its Ruby.
@@ -79,24 +79,24 @@ pub(crate) struct Ground {
     pub(crate) chunks: Option<Chunks>,
 }
 
-/// Inspects one process and, if it is a Ruby, keeps what a closer look at that starts from.
+/// Inspects one process and, if it is a Ruby, keeps its Ruby for a closer look.
 ///
 /// # Errors
 /// As [`inspect`].
-pub(crate) fn inspect_for_ground(
+pub(crate) fn inspect_with_ruby(
     pinned: &Pinned,
     options: &Options,
-) -> Result<(ProcessReport, Option<Ground>)> {
-    let mut ground = Some(None);
-    let report = inspect_with_ground(pinned, options, &mut ground)?;
-    Ok((report, ground.flatten()))
+) -> Result<(ProcessReport, Option<InspectedRuby>)> {
+    let mut inspected = Some(None);
+    let report = inspect_keeping(pinned, options, &mut inspected)?;
+    Ok((report, inspected.flatten()))
 }
 
-/// Inspects one process; `ground` is filled in if it is there to be filled in.
-fn inspect_with_ground(
+/// Inspects one process; keeps its Ruby if `inspected` is `Some`.
+fn inspect_keeping(
     pinned: &Pinned,
     options: &Options,
-    ground: &mut Option<Option<Ground>>,
+    inspected: &mut Option<Option<InspectedRuby>>,
 ) -> Result<ProcessReport> {
     let begun = Instant::now();
     let pid = pinned.pid();
@@ -125,7 +125,7 @@ fn inspect_with_ground(
     match status.kind {
         Kind::Program => {
             let mut inspection =
-                Inspection { pid, pinned, options, report: &mut report, parameters: None, ground };
+                Inspection { pid, pinned, options, report: &mut report, parameters: None, inspected };
             match inspection.run() {
                 Err(refusal @ Error::NotPermitted { .. }) => inspection.refused(&refusal, &status)?,
                 done => done?,
@@ -190,7 +190,7 @@ struct Inspection<'a> {
     /// Location of glibc's settings, once its malloc has been found.
     parameters: Option<Parameters>,
     /// The start of a closer look, if there is to be one.
-    ground: &'a mut Option<Option<Ground>>,
+    inspected: &'a mut Option<Option<InspectedRuby>>,
 }
 
 impl Inspection<'_> {
@@ -227,7 +227,7 @@ impl Inspection<'_> {
             claims = joined(claims);
             observers.ruby = Some(ruby.reading);
             found = Some(ruby.ruby);
-            observers.chunks = self.ground.as_ref().map(|_| Chunks::default());
+            observers.chunks = self.inspected.as_ref().map(|_| Chunks::default());
         }
         let look = Look { pid, memory: &memory, maps: &maps, claims: &claims, stop: self.options.stop };
         let (stacks, rechecks) = self.heaps(&mut live, &look, &mut taken, &mut observers)?;
@@ -240,10 +240,10 @@ impl Inspection<'_> {
         }
         self.report.map = observers.map.map(Cartographer::finish);
         self.count()?;
-        if let (Some(ground), Some(ruby)) = (self.ground.as_mut(), found) {
+        if let (Some(inspected), Some(ruby)) = (self.inspected.as_mut(), found) {
             let mut chunks = observers.chunks.filter(|_| self.report.census.is_walked());
             chunks.iter_mut().for_each(Chunks::sort);
-            *ground = Some(Ground { maps: maps.clone(), ruby, chunks });
+            *inspected = Some(InspectedRuby { maps: maps.clone(), ruby, chunks });
         }
         // Last, because it may take time, and the kernel's figures must be from the same moment as the
         // census.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
 /// The findings for a CRuby.
-pub(super) struct Found {
+pub(super) struct Findings {
     /// The CRuby as found.
     pub(super) ruby: Ruby,
     /// The heap as read.
@@ -24,7 +24,7 @@ pub(super) fn read(
     maps: &Maps,
     pid: Pid,
     map: &mut Option<Cartographer<'_>>,
-) -> Result<Option<Found>> {
+) -> Result<Option<Findings>> {
     let Some(ruby) = Ruby::find(memory, maps, pid)? else { return Ok(None) };
     read_found(memory, maps, ruby, map).map(Some)
 }
@@ -35,7 +35,7 @@ pub(super) fn read_found(
     maps: &Maps,
     ruby: Ruby,
     map: &mut Option<Cartographer<'_>>,
-) -> Result<Found> {
+) -> Result<Findings> {
     if let (Some(map), Some(pages)) = (map.as_mut(), &ruby.pages) {
         map.open_ruby(pages)?;
     }
@@ -51,5 +51,5 @@ pub(super) fn read_found(
         }
     })?;
     bodies.sort_by_key(|body| body.start);
-    Ok(Found { ruby, reading, bodies, other })
+    Ok(Findings { ruby, reading, bodies, other })
 }

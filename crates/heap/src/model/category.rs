@@ -140,7 +140,7 @@ categories! {
     /// Large chunks in use that have their own mappings.
     MmappedChunks "mmapped_chunks" "live, own mappings" Malloc Live Use(PageUse::Live), Anonymous;
     /// Memory of an allocator whose heap was not walked.
-    AllocatorOther "allocator_other" "not told apart" Malloc NotTold Nowhere, Anonymous;
+    AllocatorOther "allocator_other" "not broken down" Malloc NotTold Nowhere, Anonymous;
     /// Stacks of threads, including the main thread, and of fibers where they are identifiable.
     ThreadStacks "thread_stacks" "thread stacks" Other Rest Nowhere, Anonymous;
     /// Machine code made at run time.

@@ -35,6 +35,53 @@ impl CodePart {
     }
 }
 
+/// The memory of some loaded code, by part.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeParts(BTreeMap<CodePart, Held>);
+
+impl CodeParts {
+    /// Returns the memory of one part.
+    #[must_use]
+    pub fn get(&self, part: CodePart) -> Option<Held> {
+        self.0.get(&part).copied()
+    }
+
+    /// Iterates over the parts that are present, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (CodePart, Held)> + '_ {
+        self.0.iter().map(|(&part, &held)| (part, held))
+    }
+
+    /// Adds memory to one part.
+    pub fn add(&mut self, part: CodePart, held: Held) {
+        *self.0.entry(part).or_default() += held;
+    }
+
+    /// Adds the memory of other code.
+    pub fn add_all(&mut self, other: &CodeParts) {
+        other.iter().for_each(|(part, held)| self.add(part, held));
+    }
+
+    /// Returns the bytes of all parts.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.values().map(Held::bytes).sum()
+    }
+
+    /// Returns the number of instruction sequences.
+    #[must_use]
+    pub fn sequences(&self) -> u64 {
+        self.get(CodePart::Sequences).map_or(0, |held| held.objects)
+    }
+}
+
+impl FromIterator<(CodePart, Held)> for CodeParts {
+    fn from_iter<T: IntoIterator<Item = (CodePart, Held)>>(parts: T) -> Self {
+        let mut all = CodeParts::default();
+        parts.into_iter().for_each(|(part, held)| all.add(part, held));
+        all
+    }
+}
+
 /// The origin of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Origin {
@@ -84,23 +131,9 @@ pub struct CodeFile {
     /// Its origin.
     pub origin: Origin,
     /// Its memory.
-    pub parts: BTreeMap<CodePart, Held>,
+    pub parts: CodeParts,
     /// Bytes of it on pages that the process still shares with its parent; `None` if these were not compared.
     pub shared_bytes: Option<u64>,
-}
-
-impl CodeFile {
-    /// All its bytes.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.parts.values().map(Held::bytes).sum()
-    }
-
-    /// Its instruction sequences.
-    #[must_use]
-    pub fn sequences(&self) -> u64 {
-        self.parts.get(&CodePart::Sequences).map_or(0, |held| held.objects)
-    }
 }
 
 /// All code of one origin.
@@ -109,29 +142,15 @@ pub struct CodeOfOrigin {
     /// Files.
     pub files: u64,
     /// Its memory.
-    pub parts: BTreeMap<CodePart, Held>,
+    pub parts: CodeParts,
     /// As [`CodeFile::shared_bytes`].
     pub shared_bytes: Option<u64>,
 }
 
 impl CodeOfOrigin {
-    /// All its bytes.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.parts.values().map(Held::bytes).sum()
-    }
-
-    /// Its instruction sequences.
-    #[must_use]
-    pub fn sequences(&self) -> u64 {
-        self.parts.get(&CodePart::Sequences).map_or(0, |held| held.objects)
-    }
-
     fn add(&mut self, file: &CodeFile) {
         self.files += u64::from(file.path.is_some());
-        for (&part, &held) in &file.parts {
-            *self.parts.entry(part).or_default() += held;
-        }
+        self.parts.add_all(&file.parts);
         self.shared_bytes = match (self.shared_bytes, file.shared_bytes) {
             (None, bytes) | (bytes, None) => bytes,
             (Some(a), Some(b)) => Some(a + b),
@@ -165,7 +184,7 @@ impl Code {
             origins.entry(&file.origin).or_default().add(file);
         }
         let mut origins: Vec<_> = origins.into_iter().collect();
-        origins.sort_by_key(|(_, code)| std::cmp::Reverse(code.bytes()));
+        origins.sort_by_key(|(_, code)| std::cmp::Reverse(code.parts.bytes()));
         origins
     }
 }

@@ -26,7 +26,7 @@ pub use allocator::{
 };
 pub use category::{BackedBy, Category, CategoryFacts, Group, OnMap};
 pub use census::Census;
-pub use code::{Code, CodeFile, CodeOfOrigin, CodePart, Origin};
+pub use code::{Code, CodeFile, CodeOfOrigin, CodePart, CodeParts, Origin};
 pub use finding_code::FindingCode;
 pub use holds::{Coverage, DumpedObject, HeapDump, Holder, Holds, Step};
 pub use inspection::{Failure, Inspection};

@@ -100,7 +100,7 @@ impl Segment {
             Segment::Stranded => "stranded",
             Segment::RubyFree => "Ruby free slots",
             Segment::Rest => "program, other",
-            Segment::NotTold => "not told apart",
+            Segment::NotTold => "not broken down",
         }
     }
 

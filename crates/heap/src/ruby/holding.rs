@@ -37,7 +37,7 @@ pub(crate) fn holds(scene: &Scene<'_>, wanted: Option<&Wanted>) -> Result<Option
     let slot_bytes = |node: u32| scene.space().slot(node).map_or(0, |slot| slot.bytes.len() as u64);
     let bytes = dominators.sums(|node| slot_bytes(node) + graph.malloc_bytes(node));
     let objects = dominators.sums(|node| u64::from(node < graph.slots));
-    let teller = Teller {
+    let retention = Retention {
         words: Words { scene, graph: &graph },
         dominators: &dominators,
         bytes: &bytes,
@@ -46,8 +46,8 @@ pub(crate) fn holds(scene: &Scene<'_>, wanted: Option<&Wanted>) -> Result<Option
     let mut holds = Holds {
         references: graph.edges.edges() as u64,
         coverage: graph.coverage,
-        holders: teller.largest(),
-        asked: wanted.map(|wanted| teller.asked(wanted)).unwrap_or_default(),
+        holders: retention.largest(),
+        asked: wanted.map(|wanted| retention.matching(wanted)).unwrap_or_default(),
         ..Holds::default()
     };
     for (number, slot) in scene.space().objects() {
@@ -64,7 +64,7 @@ pub(crate) fn holds(scene: &Scene<'_>, wanted: Option<&Wanted>) -> Result<Option
     Ok(Some(holds))
 }
 
-struct Teller<'a> {
+struct Retention<'a> {
     words: Words<'a>,
     dominators: &'a Dominators,
     /// Retained bytes and objects, by number.
@@ -72,7 +72,7 @@ struct Teller<'a> {
     objects: &'a [u64],
 }
 
-impl Teller<'_> {
+impl Retention<'_> {
     /// Returns the largest holders, excluding those of which a single object below retains nearly the same.
     fn largest(&self) -> Vec<Holder> {
         let mut largest_below = vec![0u64; self.bytes.len()];
@@ -89,7 +89,7 @@ impl Teller<'_> {
         numbers.into_iter().take(HOLDERS).map(|number| self.holder(number)).collect()
     }
 
-    fn asked(&self, wanted: &Wanted) -> Vec<Holder> {
+    fn matching(&self, wanted: &Wanted) -> Vec<Holder> {
         let space = self.words.scene.space();
         let is_wanted = |node: u32| match wanted {
             Wanted::Address(address) => space.find(*address) == Some(node),

@@ -19,7 +19,7 @@
 //! | `names` | names of symbols, classes and wrapped data |
 //! | `by_class` | live objects by class |
 //! | `code` | loaded code by file |
-//! | `graph` | who refers to whom, from which roots |
+//! | `graph` | references between objects, and the roots |
 //! | [`holding`] | retained sizes, paths, garbage that waits |
 //!
 //! The flow: [`Ruby::find`] yields the pages (whose bodies no other walker may claim), [`Ruby::read`] reads

@@ -117,10 +117,10 @@ fn two_jemallocs_of_a_process_are_told_apart() {
     let threads = unbloat_process::threads(pid).unwrap();
     let context = Context { maps: &maps, threads: &threads, claims: &[] };
     let survey = |end: &str| {
-        let found = search.found.iter().find(|found| found.image.path.ends_with(end)).unwrap();
+        let found = search.jemallocs.iter().find(|found| found.image.path.ends_with(end)).unwrap();
         Survey::take(found, &search.blocks, &memory, context).unwrap()
     };
-    assert_eq!(search.found.len(), 2, "{:?}", search.found);
+    assert_eq!(search.jemallocs.len(), 2, "{:?}", search.jemallocs);
     let (own, preloaded) = (survey("program"), survey(library.file_name().unwrap().to_str().unwrap()));
     assert_exact(&own, &stats, "the program's own");
     assert!(preloaded.total().live > 0 && preloaded.total().unsettled == 0, "{:?}", preloaded.total());

@@ -13,11 +13,11 @@ pub(crate) fn look(pid: i32) -> (Jemalloc, Survey) {
     let maps = Maps::of(pid).unwrap();
     let memory = LiveMemory::of(pid).unwrap();
     let search = Search::of(pid, &maps, &memory).unwrap();
-    assert_eq!(search.found.len(), 1, "{:?}", search.found);
+    assert_eq!(search.jemallocs.len(), 1, "{:?}", search.jemallocs);
     let threads = unbloat_process::threads(pid).unwrap();
     let context = Context { maps: &maps, threads: &threads, claims: &[] };
-    let survey = Survey::take(&search.found[0], &search.blocks, &memory, context).unwrap();
-    (search.found[0].clone(), survey)
+    let survey = Survey::take(&search.jemallocs[0], &search.blocks, &memory, context).unwrap();
+    (search.jemallocs[0].clone(), survey)
 }
 
 /// The name of a statistic, our value and jemalloc's.

@@ -3,24 +3,29 @@
 //! A run is in the file from its start on; without an outcome it was cut short and does not count. So an
 //! experiment can be killed at any moment, and every run with an outcome is complete.
 
+mod error;
+mod existing;
 mod stored;
 
+pub use error::FileError;
+pub use existing::written_plan;
 pub use stored::Stored;
 
 use crate::calibration::Calibration;
 use crate::driver::LoadStep;
 use crate::machine;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
 use crate::pressure::Resource;
 use crate::result::RunResult;
 use crate::schedule::Slot;
 use crate::variant::Variant;
+use error::Result;
+use existing::{check_same, discard_unfinished, holds_a_plan};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use unbloat_recording::{Key, Kind, Metric as Row, RunId, VariantId};
 use unbloat_store::reader::is_unfinished;
-use unbloat_store::{Reader, Writer, begin};
+use unbloat_store::{Writer, begin};
 
 /// Names of facts in the table `provenance`.
 const PLAN: &str = Key::Plan.name();
@@ -36,47 +41,6 @@ const HARNESS_CPU: &str = "harness_cpu";
 const OTHER_CPU: &str = "other_cpu";
 const STEP_P95: &str = "step_p95";
 const WALL: &str = "wall";
-
-/// The reason why an experiment's file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// An error of the recording itself.
-    #[error(transparent)]
-    Store(#[from] unbloat_store::Error),
-    /// The file holds something else.
-    #[error("{path} is a recording, but not of an experiment. `unbloat compare -o` creates one")]
-    NotAnExperiment {
-        /// The file.
-        path: String,
-    },
-    /// The file contains a different plan.
-    #[error(
-        "{path} contains another plan. Give another file with -o to start over, or the original plan to \
-         continue. The first difference: {difference:?}"
-    )]
-    OtherPlan {
-        /// The file.
-        path: String,
-        /// The first line that differs.
-        difference: String,
-    },
-    /// The plan in the file is no longer understood.
-    #[error(
-        "cannot parse the plan in {path}: {source}. It was created by another, perhaps newer, version of \
-         unbloat; use that version"
-    )]
-    Plan {
-        /// The file.
-        path: String,
-        /// The reason.
-        source: PlanError,
-    },
-    /// A value has no representation as text.
-    #[error("cannot write the settings as JSON: {0}. Names and values must be text (UTF-8)")]
-    Text(serde_json::Error),
-}
-
-type Result<T> = std::result::Result<T, FileError>;
 
 /// An experiment's file, open for writing.
 #[derive(Debug)]
@@ -266,68 +230,9 @@ impl ExperimentFile {
     }
 }
 
-/// Maximum time for another process to create a file.
-const MAKING: Duration = Duration::from_secs(2);
-
-/// Removes a file whose creator was killed before anything was in it.
-fn discard_unfinished(path: &Path) -> Result<()> {
-    let deadline = Instant::now() + MAKING;
-    while is_unfinished(path) {
-        if Instant::now() >= deadline {
-            // SQLite's companion files are useless without it.
-            for beside in ["-wal", "-shm"] {
-                let _ = std::fs::remove_file(format!("{}{beside}", path.display()));
-            }
-            return std::fs::remove_file(path).map_err(|source| {
-                FileError::Store(unbloat_store::Error::Io { path: path.to_owned(), doing: "remove", source })
-            });
-        }
-        std::thread::sleep(MAKING / 100);
-    }
-    Ok(())
-}
-
-/// Returns whether the file at `path` is an experiment's with a plan in it. If the creator was killed at
-/// once, it has none yet.
-fn holds_a_plan(path: &Path) -> Result<bool> {
-    let reader = Reader::open(path)?;
-    if reader.header().kind != Kind::Experiment {
-        return Err(FileError::NotAnExperiment { path: shown(path) });
-    }
-    Ok(reader.provenance(None)?.iter().any(|(name, _)| name == PLAN))
-}
-
-/// Returns the plan of an experiment's file as written, including comments.
-///
-/// # Errors
-/// The file is not an experiment's.
-pub fn written_plan(path: &Path) -> Result<String> {
-    plan_text(&Reader::open(path)?)
-}
-
-fn plan_text(reader: &Reader) -> Result<String> {
-    let facts = reader.provenance(None)?;
-    let plan = facts.into_iter().find(|(name, _)| name == PLAN).map(|(_, value)| value);
-    plan.ok_or_else(|| FileError::NotAnExperiment { path: shown(reader.path()) })
-}
-
-fn check_same(path: &Path, text: &str) -> Result<()> {
-    let stored = written_plan(path)?;
-    if stored == text {
-        return Ok(());
-    }
-    let mut lines = text.lines().zip(stored.lines());
-    let difference = lines.find(|(new, old)| new != old).map_or("the end of the shorter one", |(new, _)| new);
-    Err(FileError::OtherPlan { path: shown(path), difference: difference.to_owned() })
-}
-
 /// Serializes a value for a column of the file.
 fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(FileError::Text)
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 fn number(count: usize) -> i64 {

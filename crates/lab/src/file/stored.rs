@@ -1,9 +1,8 @@
 //! Reads an experiment from its recording file.
 
-use super::{
-    CALIBRATION, FileError, HARNESS_CPU, LOOKS, OTHER_CPU, PLAN, PROOF, REPEAT, REPLICA, Result, WALL,
-    holds_a_plan, plan_text, shown,
-};
+use super::error::{FileError, Result};
+use super::existing::{holds_a_plan, plan_text, shown};
+use super::{CALIBRATION, HARNESS_CPU, LOOKS, OTHER_CPU, PLAN, PROOF, REPEAT, REPLICA, WALL};
 use crate::calibration::Calibration;
 use crate::metric::Metric;
 use crate::plan::Plan;

@@ -78,7 +78,7 @@ pub struct Search<'a, E, F> {
 
 /// The outcome of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// All setups tried, those kept longest first.
     pub tried: Vec<Tried>,
     /// Kinds and setups not tried.
@@ -114,7 +114,7 @@ impl<E: Executors, F: Follow> Search<'_, E, F> {
     ///
     /// # Errors
     /// See [`SearchError`]; what was made is in the recordings, and the same search goes on with it.
-    pub fn conduct(&mut self, within: Option<Duration>) -> Result<Found, SearchError> {
+    pub fn conduct(&mut self, within: Option<Duration>) -> Result<SearchResult, SearchError> {
         let began = Instant::now();
         let first = self.directory.join("round-1.unbloat");
         let space = self.space(&first)?;
@@ -135,9 +135,9 @@ impl<E: Executors, F: Follow> Search<'_, E, F> {
             return Err(SearchError::NothingWorks(standings.first_failure()));
         }
         self.follow.finals(&finalists);
-        let rest = within.map(|within| within.saturating_sub(began.elapsed()));
-        let recording = self.finals(&finalists, calibration, rest)?;
-        Ok(Found { tried: standings.tried(), left_out, recording })
+        let remaining = within.map(|within| within.saturating_sub(began.elapsed()));
+        let recording = self.finals(&finalists, calibration, remaining)?;
+        Ok(SearchResult { tried: standings.tried(), left_out, recording })
     }
 
     /// Returns the setups of this search: those of its first recording, or those that the control's Ruby

@@ -85,13 +85,14 @@ impl Waiting {
         if gathers {
             now_ns = clock.now_ns();
         }
-        let rest_ns = deadline_ns.map_or(TICK_NS, |deadline| deadline.saturating_sub(now_ns)).min(TICK_NS);
+        let remaining_ns =
+            deadline_ns.map_or(TICK_NS, |deadline| deadline.saturating_sub(now_ns)).min(TICK_NS);
         // epoll's own timeout is in whole milliseconds, too coarse for an intended time; the timer is exact.
-        if rest_ns > 0 && rest_ns < TICK_NS {
-            let rest = TimeSpec::from_duration(Duration::from_nanos(rest_ns));
-            self.timer.set(Expiration::OneShot(rest), TimerSetTimeFlags::empty())?;
+        if remaining_ns > 0 && remaining_ns < TICK_NS {
+            let timeout = TimeSpec::from_duration(Duration::from_nanos(remaining_ns));
+            self.timer.set(Expiration::OneShot(timeout), TimerSetTimeFlags::empty())?;
         }
-        let timeout = if rest_ns == 0 { Duration::ZERO } else { Duration::from_nanos(TICK_NS) };
+        let timeout = if remaining_ns == 0 { Duration::ZERO } else { Duration::from_nanos(TICK_NS) };
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
@@ -105,8 +106,8 @@ impl Waiting {
 
     /// Sleeps if worthwhile, and returns whether it did.
     fn gather(&self, now_ns: u64, deadline_ns: Option<u64>, gathering_ns: u64) -> bool {
-        let rest_ns = deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(now_ns));
-        let span_ns = gathering_ns.min(rest_ns);
+        let remaining_ns = deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(now_ns));
+        let span_ns = gathering_ns.min(remaining_ns);
         if span_ns > SLACK_NS {
             std::thread::sleep(Duration::from_nanos(span_ns));
         }

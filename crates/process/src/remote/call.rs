@@ -80,7 +80,7 @@ pub enum LeftAlone {
     Stopped,
     /// The call takes too long.
     #[error(
-        "the call has not come back after {:.0} s. It goes on by itself and the thread returns to its work after it; a sleep \
+        "the call has not returned after {:.0} s. It continues by itself, and the thread then returns to its work; a sleep \
          with a timeout may end late",
         .after.as_secs_f64()
     )]

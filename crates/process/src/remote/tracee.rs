@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 /// Space for the extended state: AMX needs 11 KiB.
-const XSTATE_ROOM: usize = 16 << 10;
+const XSTATE_BYTES: usize = 16 << 10;
 
 /// The reason why a traced thread is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Tracee {
 
     /// Reads the extended state in the format of `ptrace`.
     pub(super) fn extended_state(&self) -> nix::Result<Vec<u8>> {
-        let mut state = vec![0; XSTATE_ROOM];
+        let mut state = vec![0; XSTATE_BYTES];
         let len = self.register_set(libc::PTRACE_GETREGSET, EXTENDED_STATE, &mut state)?;
         state.truncate(len);
         Ok(state)

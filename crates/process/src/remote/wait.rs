@@ -199,8 +199,8 @@ impl Interrupted {
 }
 
 /// Rounds a remaining time up to whole milliseconds, because a wait must never end early.
-pub(super) fn milliseconds_up(rest: Duration) -> u64 {
-    u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+pub(super) fn milliseconds_up(remaining: Duration) -> u64 {
+    u64::try_from(remaining.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | `options` | options and outcome |
+//! | `options` | options and ending |
 //! | `supervision` | the end of a recording, and of its command |
 //! | `readings` | PSS and the census, within the budget |
 //! | `own_cost` | the cost of the recording itself |
@@ -22,7 +22,7 @@ use crate::schedule::Schedule;
 use crate::tree::Tree;
 use crate::writing::Out;
 use crate::{Error, Result, provenance};
-pub use options::{Options, Outcome, Target};
+pub use options::{Ending, Options, Target};
 use own_cost::OwnCost;
 use readings::Readings;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub fn record(
     target: Target,
     options: &Options,
     observe: &mut dyn FnMut(&Progress),
-) -> Result<Outcome> {
+) -> Result<Ending> {
     // Before the command starts, so that its first fork is not missed.
     let connector = if options.scan_only { None } else { Connector::open().ok() };
     let (keeper, roots) = match target {
@@ -268,7 +268,7 @@ impl Session {
         Ok(())
     }
 
-    fn finish(mut self, reason: Result<Reason>, observe: &mut dyn FnMut(&Progress)) -> Result<Outcome> {
+    fn finish(mut self, reason: Result<Reason>, observe: &mut dyn FnMut(&Progress)) -> Result<Ending> {
         if reason.as_ref().is_ok_and(|&reason| reason == Reason::WriterFailed) {
             self.let_command_end(observe)?;
         }
@@ -289,7 +289,7 @@ impl Session {
         let reason = reason?;
         written?;
         writer.finish(time_ns, reason.text(), exit_status)?;
-        Ok(Outcome { reason: reason.text().to_owned(), exit_status, left_running })
+        Ok(Ending { reason: reason.text().to_owned(), exit_status, left_running })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The options of a recording, and its outcome.
+//! The options of a recording, and its ending.
 
 use std::process::Command;
 use std::time::Duration;
@@ -49,9 +49,9 @@ impl Default for Options {
     }
 }
 
-/// The outcome of a recording.
+/// The ending of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Ending {
     /// The reason for its end.
     pub reason: String,
     /// The exit status of the command, as a shell shows it; `None` if there was none, or it is still running.

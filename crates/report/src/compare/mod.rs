@@ -1,6 +1,7 @@
 //! `unbloat compare`: the answer and its evidence, as JSON, as text and as a page.
 
 mod chart;
+mod figures;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod html;

@@ -1,18 +1,12 @@
 //! The answer in sentences; every figure comes from the analysis.
 
 use super::Experiment;
-use unbloat_heap::Iec;
+use super::figures::{contrast, percent};
 use unbloat_lab::analysis::{Comparison, Finding};
 use unbloat_lab::demands::Bar;
-use unbloat_lab::metric::{Metric, Number, Unit};
-use unbloat_lab::plan::Rule;
+use unbloat_lab::metric::Metric;
 use unbloat_lab::recommend::{Answer, Objection, Standing};
 use unbloat_lab::remedy::Remedy;
-
-/// Returns the metrics shown in text; the page and the documents have all.
-pub(super) fn shown() -> impl Iterator<Item = Metric> {
-    Metric::ALL.into_iter().filter(|metric| metric.descriptor().in_text)
-}
 
 /// Returns the name of the variant to use, which is the control if nothing is shown to be better.
 #[must_use]
@@ -214,12 +208,6 @@ fn against(experiment: &Experiment, variant: usize, objection: Objection) -> Str
     }
 }
 
-/// Formats a share in percent, with at most one decimal.
-fn percent(share: f64) -> String {
-    let tenths = (share * 1000.0).round() / 10.0;
-    format!("{tenths}")
-}
-
 /// Describes the one change that would decide the experiment, and its cost.
 fn remedy(experiment: &Experiment) -> String {
     let Experiment { plan, calibration, results, analysis, recommendation, .. } = *experiment;
@@ -263,19 +251,6 @@ fn remedy(experiment: &Experiment) -> String {
     }
 }
 
-/// `0.58× (0.55–0.61)`.
-pub(super) fn ratio(ratio: f64, interval: Option<(f64, f64)>) -> String {
-    match interval {
-        Some((low, high)) => format!("{ratio:.2}× ({low:.2}–{high:.2})"),
-        None => format!("{ratio:.2}×"),
-    }
-}
-
-/// Formats the ratio to the control.
-pub(super) fn contrast(comparison: &Comparison) -> Option<String> {
-    comparison.contrast.map(|contrast| ratio(contrast.ratio, contrast.interval))
-}
-
 fn compared<'a>(experiment: &Experiment<'a>, variant: usize, metric: Metric) -> Option<&'a Comparison> {
     experiment.analysis.variants.get(variant)?.metrics.get(&metric)
 }
@@ -301,36 +276,8 @@ fn cost(experiment: &Experiment, variant: usize, metric: Metric) -> Option<Strin
     })
 }
 
-/// Formats the largest cost within the interval, as compared with the margin.
-pub(super) fn at_most(comparison: &Comparison, metric: Metric) -> Option<String> {
-    let percent = (comparison.worst(metric)? - 1.0) * 100.0;
-    Some(match percent >= 0.0 {
-        true => format!("at most {percent:.1} % worse"),
-        false => format!("at least {:.1} % better", -percent),
-    })
-}
-
-/// Formats as `p95 10 %, CPU/unit 5 %`.
-pub(super) fn margins(rule: &Rule) -> String {
-    let one = |metric: &Metric| format!("{} {:.0} %", metric.short(), rule.margin(*metric) * 100.0);
-    rule.not_worse.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
 fn list(metrics: &[Metric]) -> String {
     metrics.iter().map(|metric| metric.words()).collect::<Vec<_>>().join(" and ")
-}
-
-/// Formats a metric's value for people.
-#[must_use]
-pub(super) fn value(metric: Metric, value: f64) -> String {
-    match metric.unit() {
-        Unit::Bytes => Iec(value as u64).to_string(),
-        Unit::Number(Number { decimals, suffix, .. }) => format!("{value:.decimals$}{suffix}"),
-        Unit::Seconds if value == 0.0 => "0".to_owned(),
-        Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
-        Unit::Seconds if value >= 0.001 => format!("{:.1} ms", value * 1e3),
-        Unit::Seconds => format!("{:.0} µs", value * 1e6),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! reliability.
 
 use super::Experiment;
-use super::sentence::{self, shown, value};
+use super::figures::{self, shown, value};
+use super::sentence;
 use crate::style::{Ink, Style, wrap};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -122,10 +123,10 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
         let _ = writeln!(out, "  {}, ratio to the control with its {level:.0} % interval", metric.words());
         for variant in experiment.analysis.variants.iter().skip(1) {
             let Some(comparison) = variant.metrics.get(&metric) else { continue };
-            let (Some(ratio), Some(p)) = (sentence::contrast(comparison), comparison.p_adjusted) else {
+            let (Some(ratio), Some(p)) = (figures::contrast(comparison), comparison.p_adjusted) else {
                 continue;
             };
-            let worst = sentence::at_most(comparison, metric).filter(|_| metric != rule.minimize);
+            let worst = figures::at_most(comparison, metric).filter(|_| metric != rule.minimize);
             let worst = worst.map_or(String::new(), |worst| format!("  {worst}"));
             let _ = writeln!(out, "    {:20} {ratio:22} p = {p:.3}{worst}", variant.name);
         }
@@ -148,7 +149,7 @@ fn trust(out: &mut String, experiment: &Experiment, style: &Style) {
         "p is corrected over all {} comparisons above; \"at most\" over the variants, and what is held against the margin ({}). \
          The smallest difference is shown with 80 % probability, if a variant is as noisy as the control.{looks}",
         experiment.analysis.comparisons,
-        sentence::margins(rule)
+        figures::margins(rule)
     );
     out.push_str(&style.paint(Ink::Dim, &wrap(&how, style.width, 2)));
     let _ = writeln!(

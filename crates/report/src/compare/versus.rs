@@ -1,7 +1,7 @@
 //! Two experiments beside each other: as text, as a page, and as JSON (`docs/reference/compare-files.schema.json`).
 
 use super::chart::{Row, drawn};
-use super::sentence::{ratio, shown, value};
+use super::figures::{ratio, shown, value};
 use crate::chart::page::STILL;
 use crate::page::{Page, section};
 use crate::style::{Ink, Style, wrap};

@@ -16,10 +16,10 @@ pub fn lines(name: &str, progress: &Progress, style: &Style) -> Vec<String> {
     }
     if let Some((pid, command, bytes)) = &progress.biggest {
         let size = Iec(*bytes).to_string();
-        let room = width.saturating_sub(9 + size.len() + 2);
-        let text = clip(&format!("{pid} {command}"), room);
+        let columns = width.saturating_sub(9 + size.len() + 2);
+        let text = clip(&format!("{pid} {command}"), columns);
         lines.push(format!(
-            "{}  {text:room$} {}",
+            "{}  {text:columns$} {}",
             style.paint(Ink::Dim, "biggest"),
             style.paint(Ink::Bold, &size)
         ));
@@ -60,9 +60,9 @@ fn head(name: &str, progress: &Progress, style: &Style) -> String {
     let elapsed = progress.elapsed.as_secs_f64().max(1e-3);
     let cost =
         format!("{}  {:.1} % of a core", clock(progress.elapsed), progress.cost.cpu_s / elapsed * 100.0);
-    let room = style.width.saturating_sub(cost.len() + 11);
-    let name = clip(name, room);
-    let recorded = style.paint(Ink::Bold, &format!("{name:room$}"));
+    let columns = style.width.saturating_sub(cost.len() + 11);
+    let name = clip(name, columns);
+    let recorded = style.paint(Ink::Bold, &format!("{name:columns$}"));
     format!("{}  {recorded}  {}", style.paint(Ink::Red, "● rec  ").trim_end(), style.paint(Ink::Dim, &cost))
 }
 

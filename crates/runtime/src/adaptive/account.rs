@@ -1,7 +1,7 @@
 //! The account of trimming costs: CPU time, from which both the trims and the page faults on returned memory
 //! are paid.
 
-use super::{MILLISECOND, Observation, Outcome, Settings};
+use super::{MILLISECOND, Observation, Settings, TrimOutcome};
 
 /// Cost of one minor fault on a fresh page, in nanoseconds: the exception, the zeroing and the page table.
 ///
@@ -81,7 +81,7 @@ impl Account {
     }
 
     /// Pays for a trim, and starts to watch the returned memory.
-    pub(super) fn pay_trim(&mut self, outcome: &Outcome) {
+    pub(super) fn pay_trim(&mut self, outcome: &TrimOutcome) {
         self.pay(outcome.took_ns);
         self.returned = Returned {
             at_ns: outcome.after.now_ns,

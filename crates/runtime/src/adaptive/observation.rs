@@ -30,7 +30,7 @@ pub struct Observation {
 
 /// The outcome of a trim.
 #[derive(Debug, Clone, Copy)]
-pub struct Outcome {
+pub struct TrimOutcome {
     /// The process just after it.
     pub after: Observation,
     /// Resident set just before it, in bytes.
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub took_ns: u64,
 }
 
-impl Outcome {
+impl TrimOutcome {
     /// Returns the bytes by which the resident set shrank; 0 if unreadable.
     pub fn returned_bytes(&self) -> u64 {
         known(self.after.resident_bytes).map_or(0, |after| self.before_bytes.saturating_sub(after))

@@ -25,7 +25,8 @@ impl Scene {
         self
     }
 
-    fn rest(&mut self, ns: u64) -> &mut Self {
+    /// Lets time pass without any work.
+    fn idle(&mut self, ns: u64) -> &mut Self {
         self.now.now_ns += ns;
         self
     }
@@ -57,7 +58,7 @@ impl Scene {
         let before_bytes = self.now.resident_bytes;
         self.now.now_ns += took_ns;
         self.now.resident_bytes -= returned;
-        self.machine.trimmed(&Outcome { after: self.now, before_bytes, took_ns });
+        self.machine.trimmed(&TrimOutcome { after: self.now, before_bytes, took_ns });
     }
 }
 
@@ -71,7 +72,7 @@ fn growth_after_a_collection_is_trimmed() {
 #[test]
 fn growth_without_a_collection_is_left_alone() {
     let mut scene = Scene::new(Settings::default());
-    assert_eq!(scene.rest(SECOND).grow(500 * MIB).reason(), Reason::NothingHeard);
+    assert_eq!(scene.idle(SECOND).grow(500 * MIB).reason(), Reason::NothingHeard);
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn a_full_collection_counts_once_it_is_swept() {
     scene.now.majors += 1;
     assert_eq!(scene.reason(), Reason::NoGrowth);
     scene.now.cpu_ns += 600 * MILLISECOND;
-    assert_eq!(scene.rest(600 * MILLISECOND).reason(), Reason::Trimmed);
+    assert_eq!(scene.idle(600 * MILLISECOND).reason(), Reason::Trimmed);
 }
 
 #[test]
@@ -174,18 +175,18 @@ fn falling_idle_returns_the_rest_once_and_then_sleeps() {
     let mut scene = Scene::new(Settings::default());
     scene.machine.account.overdraw();
     assert_eq!(scene.work(SECOND).grow(50 * MIB).reason(), Reason::CpuBudget);
-    let Decision::Wait { look_again_ns: Some(pause), .. } = scene.rest(MILLISECOND).decide() else {
+    let Decision::Wait { look_again_ns: Some(pause), .. } = scene.idle(MILLISECOND).decide() else {
         panic!("a process that has worked is looked at again");
     };
     assert!(pause <= SECOND);
-    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    assert_eq!(scene.idle(SECOND).decide(), Decision::Trim { idle: true });
     scene.trim(50 * MIB, 10 * MILLISECOND);
-    let sleep = scene.rest(10 * SECOND).decide();
+    let sleep = scene.idle(10 * SECOND).decide();
     assert!(matches!(sleep, Decision::Wait { look_again_ns: None, .. }), "{sleep:?}");
     // It works again and rests again: once more.
     scene.work(SECOND).decide();
-    scene.rest(MILLISECOND).decide();
-    assert_eq!(scene.rest(2 * SECOND).decide(), Decision::Trim { idle: true });
+    scene.idle(MILLISECOND).decide();
+    assert_eq!(scene.idle(2 * SECOND).decide(), Decision::Trim { idle: true });
 }
 
 #[test]
@@ -194,10 +195,10 @@ fn a_collection_is_no_rest_however_little_else_there_was() {
     scene.machine.account.overdraw();
     for _ in 0..10 {
         // Ten seconds, with a collection in the last milliseconds.
-        scene.rest(10 * SECOND).work(MILLISECOND).grow(50 * MIB);
+        scene.idle(10 * SECOND).work(MILLISECOND).grow(50 * MIB);
         assert_ne!(scene.decide(), Decision::Trim { idle: true });
     }
-    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    assert_eq!(scene.idle(SECOND).decide(), Decision::Trim { idle: true });
 }
 
 #[test]
@@ -208,9 +209,9 @@ fn a_full_collection_during_a_trim_is_not_forgotten() {
     scene.now.collections += 1;
     scene.trim(20 * MIB, MILLISECOND);
     scene.now.cpu_ns += SECOND;
-    scene.rest(SECOND).decide();
+    scene.idle(SECOND).decide();
     scene.now.cpu_ns += SECOND;
-    assert_eq!(scene.rest(SECOND).reason(), Reason::Trimmed);
+    assert_eq!(scene.idle(SECOND).reason(), Reason::Trimmed);
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn a_resident_set_that_could_not_be_read_is_neither_a_floor_nor_a_gain() {
     let mut scene = Scene { now: start, machine: Adaptive::new(Settings::default(), start) };
     scene.now.resident_bytes = 500 * MIB;
     assert_eq!(scene.work(SECOND).reason(), Reason::NoGrowth);
-    let unread = Outcome { after: start, before_bytes: 500 * MIB, took_ns: MILLISECOND };
+    let unread = TrimOutcome { after: start, before_bytes: 500 * MIB, took_ns: MILLISECOND };
     assert_eq!(unread.returned_bytes(), 0);
     scene.machine.trimmed(&unread);
     assert_eq!(scene.machine.floor_bytes, 500 * MIB);
@@ -232,8 +233,8 @@ fn a_long_trim_is_left_until_the_process_is_idle() {
     for _ in 0..100 {
         assert_eq!(scene.work(SECOND).grow(20 * MIB).reason(), Reason::TooLong);
     }
-    scene.rest(MILLISECOND).decide();
-    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    scene.idle(MILLISECOND).decide();
+    assert_eq!(scene.idle(SECOND).decide(), Decision::Trim { idle: true });
     scene.trim(2_000 * MIB, 150 * MILLISECOND);
     scene.now.hold_ns = 20 * MILLISECOND;
     assert_eq!(scene.work(20 * SECOND).grow(200 * MIB).decide(), Decision::Trim { idle: false });
@@ -244,21 +245,21 @@ fn a_long_trim_has_to_be_worth_it_even_when_idle() {
     let mut scene = Scene::new(Settings::default());
     scene.now.hold_ns = SECOND;
     scene.work(SECOND).decide();
-    scene.rest(MILLISECOND).decide();
-    let nothing_to_gain = scene.rest(SECOND).decide();
+    scene.idle(MILLISECOND).decide();
+    let nothing_to_gain = scene.idle(SECOND).decide();
     assert_eq!(nothing_to_gain, Decision::Wait { reason: Reason::NoGrowth, look_again_ns: None });
     // The account of a process that always has a little to do: 2 s of trim are paid off by 190 s.
     scene.work(SECOND).grow(50 * MIB).decide();
-    scene.rest(MILLISECOND).decide();
-    assert_eq!(scene.rest(SECOND).decide(), Decision::Trim { idle: true });
+    scene.idle(MILLISECOND).decide();
+    assert_eq!(scene.idle(SECOND).decide(), Decision::Trim { idle: true });
     scene.trim(50 * MIB, 2 * SECOND);
     scene.work(SECOND).grow(50 * MIB).decide();
-    scene.rest(MILLISECOND).decide();
-    let Decision::Wait { reason: Reason::Refaulted, look_again_ns: Some(_) } = scene.rest(SECOND).decide()
+    scene.idle(MILLISECOND).decide();
+    let Decision::Wait { reason: Reason::Refaulted, look_again_ns: Some(_) } = scene.idle(SECOND).decide()
     else {
         panic!("the rest is not given up for a reason that passes");
     };
-    assert_eq!(scene.rest(300 * SECOND).decide(), Decision::Trim { idle: true });
+    assert_eq!(scene.idle(300 * SECOND).decide(), Decision::Trim { idle: true });
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn freed_memory_goes_back_at_once_while_its_faults_are_paid_for() {
     // after ten more.
     scene.now.minor_faults += 40_000;
     assert_eq!(told(scene.work(13 * SECOND)), Some(Returning::Later));
-    assert_eq!(told(scene.rest(2 * SECOND)), Some(Returning::AtOnce));
+    assert_eq!(told(scene.idle(2 * SECOND)), Some(Returning::AtOnce));
 }
 
 #[test]

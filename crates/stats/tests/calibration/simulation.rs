@@ -104,7 +104,7 @@ impl Setup {
     }
 
     /// Runs an experiment to its answer, or to the last block.
-    pub(crate) fn experiment(&self, rule: &Rule, random: &mut Xoshiro256PlusPlus) -> Outcome {
+    pub(crate) fn experiment(&self, rule: &Rule, random: &mut Xoshiro256PlusPlus) -> Ended {
         let requirements = [
             Requirement::Smaller { worth: WORTH },
             Requirement::AtMost { limit: LIMITS[0] },
@@ -129,7 +129,7 @@ impl Setup {
             }
             let answer = race.look(&variants, &barred, blocks, 1).answer;
             if answer != Answer::GoOn || blocks == self.last {
-                return Outcome { answer, blocks, runs, variants };
+                return Ended { answer, blocks, runs, variants };
             }
         }
         unreachable!("the last block ends every experiment");
@@ -138,7 +138,7 @@ impl Setup {
 
 /// The end of an experiment.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Ended {
     pub(crate) answer: Answer,
     pub(crate) blocks: usize,
     pub(crate) runs: usize,
@@ -167,29 +167,29 @@ impl Tally {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut tally = Tally { experiments: count, ..Tally::default() };
         for number in 0..count {
-            let outcome = setup.experiment(&rule, &mut random);
-            match outcome.answer {
+            let ended = setup.experiment(&rule, &mut random);
+            match ended.answer {
                 Answer::Use(_) => tally.used += 1,
                 Answer::Keep => tally.kept += 1,
                 Answer::GoOn | Answer::Undecided => {}
             }
-            tally.blocks += outcome.blocks;
-            let is_different = &rule.differences(&outcome.variants, 1)[0];
+            tally.blocks += ended.blocks;
+            let is_different = &rule.differences(&ended.variants, 1)[0];
             let is_cost = |metric: usize| {
-                let looks_worse = Summary::of(&outcome.variants[0][metric].blocks).unwrap().log_mean > 0.0;
+                let looks_worse = Summary::of(&ended.variants[0][metric].blocks).unwrap().log_mean > 0.0;
                 is_different[metric] && looks_worse
             };
             tally.costs_found += usize::from(is_cost(1) || is_cost(2));
-            tally.runs += outcome.runs;
+            tally.runs += ended.runs;
             if number % intervals_every == 0 {
-                tally.intervals(setup, &rule, &outcome);
+                tally.intervals(setup, &rule, &ended);
             }
         }
         tally
     }
 
-    fn intervals(&mut self, setup: &Setup, rule: &Rule, outcome: &Outcome) {
-        for (demands, effects) in outcome.variants.iter().zip(&setup.variants) {
+    fn intervals(&mut self, setup: &Setup, rule: &Rule, ended: &Ended) {
+        for (demands, effects) in ended.variants.iter().zip(&setup.variants) {
             for (demand, effect) in demands.iter().zip(effects) {
                 let Some((low, high)) = bounds(&demand.blocks, rule.alpha) else { continue };
                 self.covered[0] += usize::from(low <= *effect && *effect <= high);

@@ -50,11 +50,11 @@ impl fmt::Display for DryRun<'_> {
         }
         self.time(f, left)?;
         if most > blocks {
-            let rest = takes(plan, self.calibration, made, runs(most - blocks) as f64);
+            let further = takes(plan, self.calibration, made, runs(most - blocks) as f64);
             writeln!(
                 f,
                 "and up to {} more if that does not decide it; variants that cannot win are dropped",
-                rounded(rest)
+                rounded(further)
             )?;
         }
         Ok(())
@@ -132,11 +132,11 @@ impl DryRun<'_> {
         }
         if !self.made.is_empty() {
             let each = self.made.iter().map(|run| run.wall_s).sum::<f64>() / self.made.len() as f64;
-            let rest = Duration::try_from_secs_f64(each * left as f64).unwrap_or(Duration::MAX);
+            let remaining = Duration::try_from_secs_f64(each * left as f64).unwrap_or(Duration::MAX);
             return writeln!(
                 f,
                 "about {} for the remaining {left}, since each took {each:.0} s so far",
-                rounded(rest)
+                rounded(remaining)
             );
         }
         let each = plan.run_takes(self.calibration);

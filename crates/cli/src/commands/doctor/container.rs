@@ -53,7 +53,7 @@ fn seccomp((): &()) -> Verdict {
                 .to_owned(),
             "docker run --cap-add SYS_PTRACE …".to_owned(),
         ),
-        mode => Unknown(format!("mode {}", mode.unwrap_or("not told"))),
+        mode => Unknown(format!("mode {}", mode.unwrap_or("not reported"))),
     }
 }
 

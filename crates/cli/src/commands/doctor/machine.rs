@@ -20,7 +20,7 @@ fn kernel((): &()) -> Verdict {
     match version {
         (0, _) => Unknown(format!("Linux {release} has a release of an unknown form")),
         old if old < (4, 14) => Problem(
-            format!("Linux {release} does not tell proportional memory (PSS)"),
+            format!("Linux {release} does not report proportional memory (PSS)"),
             "upgrade to Linux 4.14 or later".to_owned(),
         ),
         old if old < (6, 7) => {
@@ -48,8 +48,8 @@ fn huge_pages((): &()) -> Verdict {
 fn swap((): &()) -> Verdict {
     let Some(swaps) = text_of("/proc/swaps") else { return Unknown("/proc/swaps cannot be read".to_owned()) };
     match swaps.lines().skip(1).count() {
-        0 => Fine("none: what does not fit into memory is killed".to_owned()),
-        areas => Fine(format!("{areas} areas; resident sizes leave out what has been swapped")),
+        0 => Fine("none: when memory runs out, the kernel kills processes".to_owned()),
+        areas => Fine(format!("{areas} areas; resident sizes exclude swapped memory")),
     }
 }
 
@@ -60,7 +60,7 @@ fn yama((): &()) -> Verdict {
         None => Fine("not built into this kernel".to_owned()),
         Some("0") => Fine("0: processes of the same user can be read".to_owned()),
         Some(scope @ ("1" | "2")) if super::container::has_ptrace() == Some(true) => {
-            Fine(format!("{scope}, and we have CAP_SYS_PTRACE"))
+            Fine(format!("{scope}, and CAP_SYS_PTRACE is present"))
         }
         Some(scope @ ("1" | "2")) => Problem(
             format!("{scope}: the memory of a process can only be read with CAP_SYS_PTRACE"),

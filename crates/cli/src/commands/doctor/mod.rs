@@ -32,10 +32,10 @@ pub(crate) struct Args {
 }
 
 /// A check: a row of a table.
-struct Check<Ground> {
+struct Check<Subject> {
     /// The name for scripts.
     code: &'static str,
-    examine: fn(&Ground) -> Verdict,
+    examine: fn(&Subject) -> Verdict,
 }
 
 /// The result of a check.
@@ -99,8 +99,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if problem { Exit::No } else { Exit::Done })
 }
 
-fn examine<Ground>(checks: &[Check<Ground>], place: Place, ground: &Ground) -> Vec<Finding> {
-    checks.iter().map(|check| Finding::new(check.code, place, (check.examine)(ground))).collect()
+fn examine<Subject>(checks: &[Check<Subject>], place: Place, subject: &Subject) -> Vec<Finding> {
+    checks.iter().map(|check| Finding::new(check.code, place, (check.examine)(subject))).collect()
 }
 
 fn tell(out: &mut impl Write, finding: &Finding) -> io::Result<()> {

@@ -13,7 +13,7 @@ pub(super) const CHECKS: [Check<Server>; 4] = [
     Check { code: "allocator", examine: allocator },
     Check { code: "policy", examine: policy },
     Check { code: "swapped", examine: swapped },
-    Check { code: "room", examine: room },
+    Check { code: "memory-limit", examine: memory_limit },
 ];
 
 /// Facts about a server.
@@ -89,7 +89,7 @@ fn policy(server: &Server) -> Verdict {
 
 fn swapped(server: &Server) -> Verdict {
     match server.status.swap_bytes {
-        None => Unknown("the kernel does not tell".to_owned()),
+        None => Unknown("the kernel does not report it".to_owned()),
         Some(0) => Fine("none of it".to_owned()),
         Some(bytes) => Advice(
             format!(
@@ -102,7 +102,7 @@ fn swapped(server: &Server) -> Verdict {
 }
 
 /// Nine tenths of the limit, excluding page cache: the kernel's OOM killer is near.
-fn room(server: &Server) -> Verdict {
+fn memory_limit(server: &Server) -> Verdict {
     let Some(group) = Cgroup::of(server.pid) else {
         return Unknown("no control group with memory accounting".to_owned());
     };

@@ -87,9 +87,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut view = view::View::new(&path, &name, args.quiet, own_terminal);
     let recorded = unbloat_record::record(writer, target, &options, &mut |progress| view.show(progress));
     match recorded {
-        Ok(outcome) => {
-            view.summary(&outcome)?;
-            Ok(exit(outcome.exit_status))
+        Ok(ending) => {
+            view.summary(&ending)?;
+            Ok(exit(ending.exit_status))
         }
         Err(error) => {
             remove_if_empty(&path, &error);

@@ -5,7 +5,7 @@ use crate::terminal;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use unbloat_record::{Outcome, Progress};
+use unbloat_record::{Ending, Progress};
 use unbloat_report::recording::live;
 use unbloat_report::style::Style;
 use unbloat_untrusted::Untrusted;
@@ -80,18 +80,18 @@ impl View {
     }
 
     /// Reports how the recording ended.
-    pub(super) fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+    pub(super) fn summary(&self, ending: &Ending) -> io::Result<()> {
         if self.mode == Mode::Quiet {
             return Ok(());
         }
         let path = self.path.display();
         let mut err = io::stderr();
-        let left = match outcome.left_running {
+        let left = match ending.left_running {
             0 => String::new(),
             1 => "; one process still runs".to_owned(),
             n => format!("; {n} processes still run"),
         };
-        writeln!(err, "unbloat: the recording ended because {}{left}", outcome.reason)?;
+        writeln!(err, "unbloat: the recording ended because {}{left}", ending.reason)?;
         writeln!(
             err,
             "unbloat: see `unbloat show {path}`, `unbloat plot {path} -o memory.html`, `unbloat growth {path}`"

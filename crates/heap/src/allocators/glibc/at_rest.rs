@@ -94,9 +94,9 @@ mod tests {
     fn only_a_lock_that_was_read_counts_as_free() {
         let target = Target::start(Command::new("sleep").arg("60"));
         let lock = |memory: &SyntheticMemory| {
-            let rest = AtRest::of(Pid(target.pid()), memory, ARENA).unwrap();
-            let lock = rest.lock();
-            assert!(rest.end() > Duration::ZERO);
+            let at_rest = AtRest::of(Pid(target.pid()), memory, ARENA).unwrap();
+            let lock = at_rest.lock();
+            assert!(at_rest.end() > Duration::ZERO);
             lock
         };
         let mut memory = SyntheticMemory::default();

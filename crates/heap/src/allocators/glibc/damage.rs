@@ -1,4 +1,4 @@
-//! Tells damage from change.
+//! Distinguishes damage from change.
 //!
 //! In a running program, a chunk is now and then seen in the middle of a change, and even twice in a row if
 //! the thread changing it is preempted just then or changes the same chunk over and over. Damage persists:
@@ -9,7 +9,7 @@ use super::Glibc;
 use super::accounting::Knowledge;
 use super::chunk::Break;
 use super::marks::Marks;
-use super::spans::{Ground, LiveSpan};
+use super::spans::{LiveSpan, SpanFacts};
 use super::survey::{Survey, SurveyedArena};
 use super::trim::TopRule;
 use super::walk::Walker;
@@ -61,7 +61,7 @@ impl Survey {
     /// # Errors
     /// The process is gone or may not be read.
     pub fn damage(&self, glibc: &Glibc, memory: &dyn Memory, maps: &Maps) -> Result<Vec<Damage>> {
-        let ground = Ground { glibc, memory, maps, parameters: self.parameters, runs: self.runs.clone() };
+        let facts = SpanFacts { glibc, memory, maps, parameters: self.parameters, runs: self.runs.clone() };
         let suspects = |arena| Suspects { arena, places: arena.tally.breaks.clone(), looked: false };
         let mut suspects: Vec<Suspects<'_>> = self.arenas.iter().map(suspects).collect();
         suspects.retain(|suspects| !suspects.places.is_empty());
@@ -71,7 +71,7 @@ impl Survey {
         let mut walker = Walker::new(memory);
         for pause in PAUSES {
             std::thread::sleep(pause);
-            look_again(&ground, &mut walker, &mut suspects)?;
+            look_again(&facts, &mut walker, &mut suspects)?;
             suspects.retain(|suspects| !suspects.places.is_empty());
         }
         Ok(suspects.iter().filter_map(Suspects::first).collect())
@@ -96,11 +96,11 @@ impl Suspects<'_> {
 
 /// Keeps the places that fail their checks while nobody holds their arena's lock; none of an arena whose lock is always
 /// held. All arenas are waited for together: a process may claim thousands, and lock each.
-fn look_again(ground: &Ground<'_>, walker: &mut Walker<'_>, suspects: &mut [Suspects<'_>]) -> Result<()> {
+fn look_again(facts: &SpanFacts<'_>, walker: &mut Walker<'_>, suspects: &mut [Suspects<'_>]) -> Result<()> {
     suspects.iter_mut().for_each(|suspects| suspects.looked = false);
     for _ in 0..TRIES {
         for suspects in suspects.iter_mut().filter(|suspects| !suspects.looked) {
-            if let Some(still) = look(ground, walker, suspects.arena)? {
+            if let Some(still) = look(facts, walker, suspects.arena)? {
                 suspects.places.retain(|place| still.contains(place));
                 suspects.looked = true;
             }
@@ -115,11 +115,11 @@ fn look_again(ground: &Ground<'_>, walker: &mut Walker<'_>, suspects: &mut [Susp
 }
 
 /// Returns the places of an arena that fail their checks; `None` if somebody held its lock.
-fn look(ground: &Ground<'_>, walker: &mut Walker<'_>, arena: &SurveyedArena) -> Result<Option<Vec<Break>>> {
-    let careful = ResidentOnly::new(ground.memory);
-    let at_rest = || ground.glibc.reread(&careful, &arena.state).ok().filter(|state| state.mutex == 0);
+fn look(facts: &SpanFacts<'_>, walker: &mut Walker<'_>, arena: &SurveyedArena) -> Result<Option<Vec<Break>>> {
+    let careful = ResidentOnly::new(facts.memory);
+    let at_rest = || facts.glibc.reread(&careful, &arena.state).ok().filter(|state| state.mutex == 0);
     let Some(state) = at_rest() else { return Ok(None) };
-    let breaks = breaks(ground.memory, walker, &ground.spans(&state).unwrap_or_default())?;
+    let breaks = breaks(facts.memory, walker, &facts.spans(&state).unwrap_or_default())?;
     Ok(at_rest().map(|_| breaks))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`layout`] | where the fields of glibc's structures lie, by version |
+//! | [`layout`] | offsets of the fields of glibc's structures, by version |
 //! | [`locate`] | `main_arena` and `mp_`, found without symbols |
 //! | [`arena`] | the ring of arenas and their heaps |
 //! | [`parameters`] | the settings in force (`mp_`) |

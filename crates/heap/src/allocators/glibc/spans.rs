@@ -16,7 +16,7 @@ const BREAK_MAY_GROW: u64 = 1 << 30;
 
 /// The facts needed to find the spans of arenas.
 #[derive(Clone)]
-pub struct Ground<'a> {
+pub struct SpanFacts<'a> {
     /// The located glibc.
     pub glibc: &'a Glibc,
     /// The process's memory.
@@ -29,7 +29,7 @@ pub struct Ground<'a> {
     pub runs: Vec<Range<u64>>,
 }
 
-impl Ground<'_> {
+impl SpanFacts<'_> {
     /// Searches for the main arena's runs in memory that belongs to no other arena.
     ///
     /// # Errors
@@ -140,20 +140,20 @@ impl LiveSpan {
     }
 
     /// Creates the main arena's span on the program break; `None` if the break was never used.
-    fn of_break(ground: &Ground<'_>, main: &ArenaState) -> Option<Self> {
+    fn of_break(facts: &SpanFacts<'_>, main: &ArenaState) -> Option<Self> {
         (main.system_mem > 0).then_some(())?;
-        let heap = ground.maps.iter().find(|m| m.backing == Backing::Brk)?;
-        let heap_end = ground.maps.iter().filter(|m| m.backing == Backing::Brk).map(|m| m.end).max()?;
-        let base = ground.parameters.map(|v| v.sbrk_base);
+        let heap = facts.maps.iter().find(|m| m.backing == Backing::Brk)?;
+        let heap_end = facts.maps.iter().filter(|m| m.backing == Backing::Brk).map(|m| m.end).max()?;
+        let base = facts.parameters.map(|v| v.sbrk_base);
         let known = base.filter(|base| (heap.start..heap_end).contains(base));
         // malloc may have moved to the break after first using other memory; where it started is unknown.
         let foreign = base.is_some_and(|base| base != 0) && known.is_none();
         let base = known.unwrap_or(heap.start);
         let first_chunk = (base + CHUNK_HEADER).next_multiple_of(ALIGNMENT) - CHUNK_HEADER;
-        let mut span = Self::of_main(ground, main, base..heap_end, first_chunk);
+        let mut span = Self::of_main(facts, main, base..heap_end, first_chunk);
         if span.span.has_top {
             span.limit = heap_end.saturating_add(BREAK_MAY_GROW);
-            if let Some(frontier) = span.frontier(ground.memory) {
+            if let Some(frontier) = span.frontier(facts.memory) {
                 span.span.range.end = frontier.end;
             }
         }
@@ -161,17 +161,17 @@ impl LiveSpan {
     }
 
     /// Creates the span of a run of the main arena outside the program break.
-    fn of_run(ground: &Ground<'_>, main: &ArenaState, run: &Range<u64>) -> Self {
-        Self::of_main(ground, main, run.clone(), run.start)
+    fn of_run(facts: &SpanFacts<'_>, main: &ArenaState, run: &Range<u64>) -> Self {
+        Self::of_main(facts, main, run.clone(), run.start)
     }
 
-    fn of_main(ground: &Ground<'_>, main: &ArenaState, range: Range<u64>, first_chunk: u64) -> Self {
+    fn of_main(facts: &SpanFacts<'_>, main: &ArenaState, range: Range<u64>, first_chunk: u64) -> Self {
         let has_top = range.contains(&main.top);
         LiveSpan {
             limit: range.end,
             span: Span { arena: main.address, main: true, range, first_chunk, has_top },
             end: if has_top {
-                End::Top { pointer: main.address + ground.glibc.layout.top() }
+                End::Top { pointer: main.address + facts.glibc.layout.top() }
             } else {
                 End::Fixed
             },

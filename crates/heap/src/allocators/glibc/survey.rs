@@ -6,7 +6,7 @@ use super::layout::{FLAGS, HEAP_MAX, PREV_IN_USE, WORD};
 use super::marks::Marks;
 use super::observer::Observer;
 use super::parameters::ParameterValues;
-use super::spans::{Ground, LiveSpan};
+use super::spans::{LiveSpan, SpanFacts};
 use super::tcache::Caches;
 use super::trim::TopRule;
 use super::walk::{READINGS, Walker};
@@ -101,26 +101,26 @@ impl Survey {
         if let Some(error) = ring.broken {
             survey.note(NoteCode::ArenasIncomplete, format!("Not all arenas were reached: {error}."));
         }
-        let mut ground =
-            Ground { glibc, memory, maps: context.maps, parameters: survey.parameters, runs: Vec::new() };
+        let mut facts =
+            SpanFacts { glibc, memory, maps: context.maps, parameters: survey.parameters, runs: Vec::new() };
         let spans: Vec<_> =
-            ring.arenas.iter().flat_map(|state| ground.spans(state).unwrap_or_default()).collect();
+            ring.arenas.iter().flat_map(|state| facts.spans(state).unwrap_or_default()).collect();
         if let Some(main) = ring.arenas.first() {
-            ground.find_runs(main, &spans)?;
+            facts.find_runs(main, &spans)?;
         }
-        survey.caches = read_caches(&ground, context.threads, &ring.arenas, spans)?;
+        survey.caches = read_caches(&facts, context.threads, &ring.arenas, spans)?;
         let mut walker = Walker::new(memory);
         for state in ring.arenas {
-            survey.add_arena(&ground, context, &mut walker, state, observer)?;
+            survey.add_arena(&facts, context, &mut walker, state, observer)?;
         }
-        survey.runs = ground.runs;
+        survey.runs = facts.runs;
         Ok(survey)
     }
 
     /// Walks the spans of one arena. They are listed again before each walk, because heaps come and go.
     fn add_arena(
         &mut self,
-        ground: &Ground<'_>,
+        facts: &SpanFacts<'_>,
         context: Context<'_>,
         walker: &mut Walker<'_>,
         state: ArenaState,
@@ -131,14 +131,14 @@ impl Survey {
         let mut walked = HashSet::new();
         let mut chain = None;
         loop {
-            let rest = |pid| AtRest::of(pid, ground.memory, arena.state.address);
-            let rest = context.stop.map(rest).transpose()?;
-            let spans = self.spans_now(ground, &mut arena.state, &mut chain);
-            let round = round(ground.memory, &spans, &mut walked);
-            let tallies = self.walk_round(ground, context, walker, (&arena.state, &spans, &round), observer);
-            if let Some(rest) = rest {
-                self.note_lock(&rest, &arena.state);
-                self.stopped += rest.end();
+            let stop = |pid| AtRest::of(pid, facts.memory, arena.state.address);
+            let at_rest = context.stop.map(stop).transpose()?;
+            let spans = self.spans_now(facts, &mut arena.state, &mut chain);
+            let round = round(facts.memory, &spans, &mut walked);
+            let tallies = self.walk_round(facts, context, walker, (&arena.state, &spans, &round), observer);
+            if let Some(at_rest) = at_rest {
+                self.note_lock(&at_rest, &arena.state);
+                self.stopped += at_rest.end();
             }
             for (live, tally) in round.iter().zip(tallies?) {
                 arena.tally.add(&tally);
@@ -157,19 +157,19 @@ impl Survey {
     /// again: it may be long, and there is a round for every few of its heaps.
     fn spans_now(
         &mut self,
-        ground: &Ground<'_>,
+        facts: &SpanFacts<'_>,
         state: &mut ArenaState,
         chain: &mut Option<Chain>,
     ) -> Vec<LiveSpan> {
         let mut last = None;
         for _ in 0..READINGS {
-            if let Ok(again) = ground.glibc.reread(&ResidentOnly::new(ground.memory), state) {
+            if let Ok(again) = facts.glibc.reread(&ResidentOnly::new(facts.memory), state) {
                 *state = again;
             }
             if let Some(same) = chain.as_ref().filter(|chain| chain.is_of(state)) {
                 return same.spans.clone();
             }
-            match ground.spans(state) {
+            match facts.spans(state) {
                 Ok(spans) => {
                     *chain = Chain::of(state, &spans);
                     return spans;
@@ -190,16 +190,16 @@ impl Survey {
     /// walk, and with a stopped target the thread caches too.
     fn walk_round(
         &mut self,
-        ground: &Ground<'_>,
+        facts: &SpanFacts<'_>,
         context: Context<'_>,
         walker: &mut Walker<'_>,
         (state, spans, round): (&ArenaState, &[LiveSpan], &[&LiveSpan]),
         observer: &mut dyn Observer,
     ) -> Result<Vec<SpanTally>> {
-        let memory = ground.memory;
-        let fast = ground.glibc.fastbin_chunks(memory, state, spans)?;
+        let memory = facts.memory;
+        let fast = facts.glibc.fastbin_chunks(memory, state, spans)?;
         if context.stop.is_some() {
-            self.caches.reread(ground.glibc, memory)?;
+            self.caches.reread(facts.glibc, memory)?;
         }
         let merged_from = merged_from(memory, state.top, &fast)?;
         let mut tallies = Vec::with_capacity(round.len());
@@ -225,8 +225,8 @@ impl Survey {
         TopRule { merged_from, cuttable: live.span.main && ends_at_break, unit: huge.max(page_size()) }
     }
 
-    fn note_lock(&mut self, rest: &AtRest, state: &ArenaState) {
-        match rest.lock() {
+    fn note_lock(&mut self, at_rest: &AtRest, state: &ArenaState) {
+        match at_rest.lock() {
             Lock::Free => {}
             Lock::Held => self.note(
                 NoteCode::ArenaLocked,
@@ -309,14 +309,14 @@ fn round<'a>(memory: &dyn Memory, spans: &'a [LiveSpan], walked: &mut HashSet<u6
 
 /// Reads the thread caches. `spans`: those of the arenas except the main arena's runs.
 fn read_caches(
-    ground: &Ground<'_>,
+    facts: &SpanFacts<'_>,
     threads: &[Thread],
     arenas: &[ArenaState],
     spans: Vec<LiveSpan>,
 ) -> Result<Caches> {
     let addresses: Vec<u64> = arenas.iter().map(|arena| arena.address).collect();
-    let spans = joined(spans.iter().map(LiveSpan::range).chain(ground.runs.clone()).collect());
-    Caches::read(ground.glibc, ground.memory, threads, &addresses, &spans)
+    let spans = joined(spans.iter().map(LiveSpan::range).chain(facts.runs.clone()).collect());
+    Caches::read(facts.glibc, facts.memory, threads, &addresses, &spans)
 }
 
 /// Returns the address from which freed chunks become part of the top when the fastbins are emptied: fastbin

@@ -60,7 +60,7 @@ pub struct Caches {
 }
 
 /// The facts needed to find and read a cache.
-pub struct Ground<'a> {
+pub struct CacheFacts<'a> {
     /// A reader of the target's memory.
     pub reader: &'a Reader<'a>,
     /// The mappings.
@@ -78,14 +78,14 @@ impl Caches {
     ///
     /// # Errors
     /// The process is gone.
-    pub fn read(ground: &Ground<'_>) -> Result<Self> {
+    pub fn read(facts: &CacheFacts<'_>) -> Result<Self> {
         let mut caches = Caches::default();
-        for arena in &ground.arenas.list {
-            for address in ground.ring_of(arena)? {
-                if ground.layout.leaf_has_state {
-                    caches.add(ground, address, Some(arena.index))?;
+        for arena in &facts.arenas.list {
+            for address in facts.ring_of(arena)? {
+                if facts.layout.leaf_has_state {
+                    caches.add(facts, address, Some(arena.index))?;
                 } else {
-                    caches52::add(&mut caches, ground, address, Some(arena.index))?;
+                    caches52::add(&mut caches, facts, address, Some(arena.index))?;
                 }
             }
         }
@@ -94,18 +94,18 @@ impl Caches {
     }
 
     /// Reads the cache at an address.
-    pub(super) fn add(&mut self, ground: &Ground<'_>, address: u64, arena: Option<u32>) -> Result<()> {
-        let Some((layout, tcache)) = ground.layout_of(address)? else { return Ok(()) };
-        let Some(stack) = ground.reader.word(address + layout.tcache(ground.layout) - 8)? else {
+    pub(super) fn add(&mut self, facts: &CacheFacts<'_>, address: u64, arena: Option<u32>) -> Result<()> {
+        let Some((layout, tcache)) = facts.layout_of(address)? else { return Ok(()) };
+        let Some(stack) = facts.reader.word(address + layout.tcache(facts.layout) - 8)? else {
             return Ok(());
         };
-        let bins = ground.reader.range(&(tcache + 8..tcache + 8 + (layout.bins * BIN_BYTES) as u64))?;
-        let Some(memory) = ground.maps.find(stack) else { return Ok(()) };
+        let bins = facts.reader.range(&(tcache + 8..tcache + 8 + (layout.bins * BIN_BYTES) as u64))?;
+        let Some(memory) = facts.maps.find(stack) else { return Ok(()) };
         let stacks = stacks(&bins, &memory.range());
         let mut cache = ThreadCache { address, arena, blocks: 0, bytes: 0, largest: None, stack };
         cache.largest = stacks.iter().map(|(class, _)| *class).max();
         let used = stacks.into_iter().filter(|(_, stack)| !stack.is_empty());
-        self.hold(ground.reader, &mut cache, used.collect())?;
+        self.hold(facts.reader, &mut cache, used.collect())?;
         self.list.push(cache);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Caches {
     }
 }
 
-impl Ground<'_> {
+impl CacheFacts<'_> {
     /// Returns the caches of an arena: a word of its `arena_t` leads to their ring. Only confirmed ones are
     /// returned.
     fn ring_of(&self, arena: &ArenaFacts) -> Result<Vec<u64>> {

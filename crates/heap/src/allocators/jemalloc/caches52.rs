@@ -1,7 +1,7 @@
 //! The thread caches of 5.2, where the ring links descriptors inside each `tcache_t`, and pointers lie below
 //! the end of each stack (5.2.1 `I/tcache_structs.h`, `I/cache_bin.h`).
 
-use super::caches::{Caches, Ground, ThreadCache};
+use super::caches::{CacheFacts, Caches, ThreadCache};
 use super::reader::word_at;
 use super::sizes::SizeClass;
 use unbloat_process::Result;
@@ -15,19 +15,24 @@ const MAX_BIN: u64 = 4096;
 
 /// Returns whether a `cache_bin_array_descriptor_t` is at an address: the ring's link, `bins_small`,
 /// `bins_large`, then the arena. The bins lie around it in the same `tcache_t`.
-pub(super) fn is_cache(ground: &Ground<'_>, address: u64, arena: u64) -> Result<bool> {
-    let Some(bytes) = ground.reader.bytes_now::<48>(address)? else { return Ok(false) };
+pub(super) fn is_cache(facts: &CacheFacts<'_>, address: u64, arena: u64) -> Result<bool> {
+    let Some(bytes) = facts.reader.bytes_now::<48>(address)? else { return Ok(false) };
     let [small, large, its_arena] = [16, 24, 32].map(|at| word_at(&bytes, at).unwrap_or(0));
     let around = small < address && address < large && large - small < 4096;
     Ok(its_arena == arena && around && small.is_multiple_of(8) && large.is_multiple_of(8))
 }
 
 /// Reads the cache with the descriptor at an address.
-pub(super) fn add(caches: &mut Caches, ground: &Ground<'_>, address: u64, arena: Option<u32>) -> Result<()> {
-    let Some([small, large]) = ground.reader.words(address + 16)? else { return Ok(()) };
+pub(super) fn add(
+    caches: &mut Caches,
+    facts: &CacheFacts<'_>,
+    address: u64,
+    arena: Option<u32>,
+) -> Result<()> {
+    let Some([small, large]) = facts.reader.words(address + 16)? else { return Ok(()) };
     let range = |start: u64, bins: usize| start..start.saturating_add((bins * BIN_BYTES) as u64);
-    let mut bins = ground.reader.range(&range(small, ground.layout.small_classes()))?;
-    bins.extend(ground.reader.range(&range(large, LARGE_BINS))?);
+    let mut bins = facts.reader.range(&range(small, facts.layout.small_classes()))?;
+    bins.extend(facts.reader.range(&range(large, LARGE_BINS))?);
     let mut cache = ThreadCache { address, arena, blocks: 0, bytes: 0, largest: None, stack: 0 };
     let mut stacks = Vec::new();
     // Unrelated data follows the last bin in use.
@@ -35,7 +40,7 @@ pub(super) fn add(caches: &mut Caches, ground: &Ground<'_>, address: u64, arena:
         let count = word_at(bin, 0).unwrap_or(0) >> 32;
         let end = word_at(bin, 16).unwrap_or(0);
         let Some(class) = SizeClass::new(class) else { break };
-        if end == 0 || !end.is_multiple_of(8) || count > MAX_BIN || ground.maps.find(end).is_none() {
+        if end == 0 || !end.is_multiple_of(8) || count > MAX_BIN || facts.maps.find(end).is_none() {
             break;
         }
         if cache.stack == 0 {
@@ -46,7 +51,7 @@ pub(super) fn add(caches: &mut Caches, ground: &Ground<'_>, address: u64, arena:
         stacks.push((class, end.saturating_sub(8 * count)..end));
     }
     stacks.retain(|(_, stack)| !stack.is_empty());
-    caches.hold(ground.reader, &mut cache, stacks)?;
+    caches.hold(facts.reader, &mut cache, stacks)?;
     caches.list.push(cache);
     Ok(())
 }

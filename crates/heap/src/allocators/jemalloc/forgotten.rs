@@ -5,7 +5,7 @@
 //! in the memory of the vanished threads and name their arena, so that memory is searched for arena
 //! addresses.
 
-use super::caches::{Caches, Ground};
+use super::caches::{CacheFacts, Caches};
 use super::reader::Reader;
 use crate::ranges::remaining;
 use std::ops::Range;
@@ -21,13 +21,13 @@ const MAX_SEARCHED_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// The process is gone.
-pub fn read(ground: &Ground<'_>, known: &Caches, taken: &[Range<u64>]) -> Result<Caches> {
+pub fn read(facts: &CacheFacts<'_>, known: &Caches, taken: &[Range<u64>]) -> Result<Caches> {
     let mut forgotten = Caches::default();
     let mut left = MAX_SEARCHED_BYTES;
     // A fork keeps no more thread memory than libc keeps stacks. The search is useful even if incomplete.
-    for mapping in ground.maps.iter().filter(|m| m.is_private_anonymous() && !m.execute) {
+    for mapping in facts.maps.iter().filter(|m| m.is_private_anonymous() && !m.execute) {
         for range in remaining(&mapping.range(), taken) {
-            search(ground, known, mapping, &range, &mut left, &mut forgotten)?;
+            search(facts, known, mapping, &range, &mut left, &mut forgotten)?;
         }
     }
     forgotten.settle();
@@ -35,19 +35,19 @@ pub fn read(ground: &Ground<'_>, known: &Caches, taken: &[Range<u64>]) -> Result
 }
 
 fn search(
-    ground: &Ground<'_>,
+    facts: &CacheFacts<'_>,
     known: &Caches,
     mapping: &Mapping,
     range: &Range<u64>,
     left: &mut u64,
     forgotten: &mut Caches,
 ) -> Result<()> {
-    for (slot, word) in words_within(ground.reader, range, left)? {
-        let Some(arena) = ground.arenas.at(word) else { continue };
+    for (slot, word) in words_within(facts.reader, range, left)? {
+        let Some(arena) = facts.arenas.at(word) else { continue };
         let address = slot.saturating_sub(ARENA_AT);
         let new = known.list.iter().chain(&forgotten.list).all(|cache| cache.address != address);
-        if new && address >= mapping.start && ground.is_cache(address, word)? {
-            forgotten.add(ground, address, Some(arena.index))?;
+        if new && address >= mapping.start && facts.is_cache(address, word)? {
+            forgotten.add(facts, address, Some(arena.index))?;
         }
     }
     Ok(())

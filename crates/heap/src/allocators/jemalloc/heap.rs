@@ -30,7 +30,7 @@ impl Search {
     /// Returns each jemalloc as a heap.
     pub fn heaps(self) -> impl Iterator<Item = JemallocHeap> {
         let blocks = self.blocks;
-        self.found.into_iter().map(move |jemalloc| JemallocHeap { jemalloc, blocks: blocks.clone() })
+        self.jemallocs.into_iter().map(move |jemalloc| JemallocHeap { jemalloc, blocks: blocks.clone() })
     }
 }
 

@@ -51,8 +51,8 @@ pub struct Jemalloc {
 /// The result of a search for jemallocs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    /// The jemallocs found.
-    pub found: Vec<Jemalloc>,
+    /// The jemallocs.
+    pub jemallocs: Vec<Jemalloc>,
     /// All metadata blocks of the process.
     pub blocks: Blocks,
 }
@@ -74,7 +74,7 @@ impl Search {
     /// # Errors
     /// The process is gone.
     pub fn within(images: Vec<ImageData>, blocks: Blocks, reader: &Reader<'_>) -> Result<Self> {
-        let mut found = Vec::new();
+        let mut jemallocs = Vec::new();
         for image in images {
             let mut best: Option<(Fit, Jemalloc)> = None;
             for rtree in &RTREES {
@@ -90,9 +90,9 @@ impl Search {
                     break;
                 }
             }
-            found.extend(best.map(|(_, jemalloc)| jemalloc));
+            jemallocs.extend(best.map(|(_, jemalloc)| jemalloc));
         }
-        Ok(Search { found, blocks })
+        Ok(Search { jemallocs, blocks })
     }
 }
 

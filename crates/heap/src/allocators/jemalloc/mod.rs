@@ -6,7 +6,7 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`descriptor`] | how to recognize a file that carries it, and the call that returns its memory |
+//! | [`descriptor`] | signs of a file that carries it, and the call that returns its memory |
 //! | [`layout`] | field offsets of its structures, by version |
 //! | [`sizes`] | size classes |
 //! | [`reader`] | small reads that touch resident pages only |

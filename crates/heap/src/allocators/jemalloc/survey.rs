@@ -5,7 +5,7 @@ use super::arenas::{ArenaFacts, Arenas};
 use super::bases::{self, Base};
 use super::bins::{self, Bins};
 use super::blocks::{Block, Blocks};
-use super::caches::{Caches, Ground, ThreadCache};
+use super::caches::{CacheFacts, Caches, ThreadCache};
 use super::counts::{Counts, Forgotten};
 use super::extent::Purpose;
 use super::locate::Jemalloc;
@@ -88,15 +88,20 @@ impl Survey {
         let words = words(&reader, jemalloc)?;
         let bases = bases::find(&reader, blocks, &words, jemalloc.extents)?;
         let arenas = Arenas::find(&reader, &words, &bases, blocks, jemalloc.extents)?;
-        let ground =
-            Ground { reader: &reader, maps: context.maps, blocks, arenas: &arenas, layout: jemalloc.extents };
+        let facts = CacheFacts {
+            reader: &reader,
+            maps: context.maps,
+            blocks,
+            arenas: &arenas,
+            layout: jemalloc.extents,
+        };
         // Before the slabs, so that blocks a thread returns in between are seen to be free.
-        let caches = caches(&ground, &words)?;
-        let found = Found::walk(jemalloc, &reader, blocks, context)?;
+        let caches = caches(&facts, &words)?;
+        let findings = Findings::walk(jemalloc, &reader, blocks, context)?;
         let metadata = metadata(&bases, blocks);
-        let ranges = found.ranges(&metadata);
+        let ranges = findings.ranges(&metadata);
         let taken = joined(ranges.iter().chain(context.claims).cloned().collect());
-        let forgotten_caches = forgotten::read(&ground, &caches, &taken)?;
+        let forgotten_caches = forgotten::read(&facts, &caches, &taken)?;
         let mut survey = Survey {
             arenas: BTreeMap::new(),
             settings: JemallocSettings::of(&arenas, &caches, context.threads),
@@ -106,11 +111,11 @@ impl Survey {
             forgotten: Forgotten::default(),
             forgotten_caches,
             metadata_bytes: resident_bytes(memory, metadata.iter().map(Block::range))?,
-            unsettled_bytes: resident_bytes(memory, found.unsettled.into_iter())?,
+            unsettled_bytes: resident_bytes(memory, findings.unsettled.into_iter())?,
             ranges,
-            rereadings: found.rereadings,
+            rereadings: findings.rereadings,
             pad: jemalloc.pad,
-            extents: found.extents,
+            extents: findings.extents,
         };
         let claimed = claimed(memory, context.claims, &survey.extents)?;
         survey.count(arenas, &bases, &claimed);
@@ -198,13 +203,13 @@ impl Survey {
 }
 
 /// The findings of a walk.
-struct Found {
+struct Findings {
     extents: Vec<Placed>,
     unsettled: Vec<Range<u64>>,
     rereadings: u64,
 }
 
-impl Found {
+impl Findings {
     fn walk(jemalloc: &Jemalloc, reader: &Reader<'_>, blocks: &Blocks, context: Context<'_>) -> Result<Self> {
         let areas = areas(context.maps);
         let leaves = leaves(reader, blocks, jemalloc.rtree, jemalloc.root)?;
@@ -220,7 +225,7 @@ impl Found {
         walk.all(&leaves)?;
         walk.gaps(&leaves, context.claims)?;
         let unsettled = walk.unsettled_ranges(context.claims);
-        Ok(Found { extents: walk.extents, unsettled, rereadings: walk.rereadings })
+        Ok(Findings { extents: walk.extents, unsettled, rereadings: walk.rereadings })
     }
 
     /// Returns all memory of the heap, sorted and disjoint.
@@ -242,10 +247,10 @@ fn words(reader: &Reader<'_>, jemalloc: &Jemalloc) -> Result<Vec<(u64, u64)>> {
 }
 
 /// Reads the caches of all threads, by whichever way finds any.
-fn caches(ground: &Ground<'_>, words: &[(u64, u64)]) -> Result<Caches> {
-    let caches = Caches::read(ground)?;
-    if caches.list.is_empty() && ground.layout.leaf_has_state {
-        return tsd::read(ground, words);
+fn caches(facts: &CacheFacts<'_>, words: &[(u64, u64)]) -> Result<Caches> {
+    let caches = Caches::read(facts)?;
+    if caches.list.is_empty() && facts.layout.leaf_has_state {
+        return tsd::read(facts, words);
     }
     Ok(caches)
 }

@@ -5,7 +5,7 @@
 //! which a `tcache_slow_t` and a `tcache_t` point at each other; the link in each `tsd_t` leads to that of
 //! the next thread.
 
-use super::caches::{Caches, Ground, MAX_CACHES};
+use super::caches::{CacheFacts, Caches, MAX_CACHES};
 use super::layout::CACHES;
 use super::reader::words_of;
 use std::collections::BTreeSet;
@@ -20,16 +20,16 @@ const MAX_LOOKS: usize = 1 << 17;
 ///
 /// # Errors
 /// The process is gone.
-pub fn read(ground: &Ground<'_>, words: &[(u64, u64)]) -> Result<Caches> {
+pub fn read(facts: &CacheFacts<'_>, words: &[(u64, u64)]) -> Result<Caches> {
     let mut caches = Caches::default();
     let heads: BTreeSet<u64> =
-        words.iter().map(|&(_, word)| word).filter(|&w| ground.may_be_cache(w)).collect();
+        words.iter().map(|&(_, word)| word).filter(|&w| facts.may_be_cache(w)).collect();
     let mut looks = MAX_LOOKS;
     for head in heads {
-        let ring = ring_from(ground, head, &mut looks)?;
+        let ring = ring_from(facts, head, &mut looks)?;
         for &(tsd, slow) in &ring {
-            let arena = ground.reader.word(tsd + slow + 40)?.and_then(|address| ground.arenas.at(address));
-            caches.add(ground, tsd + slow, arena.map(|arena| arena.index))?;
+            let arena = facts.reader.word(tsd + slow + 40)?.and_then(|address| facts.arenas.at(address));
+            caches.add(facts, tsd + slow, arena.map(|arena| arena.index))?;
         }
         if !ring.is_empty() {
             break;
@@ -40,24 +40,23 @@ pub fn read(ground: &Ground<'_>, words: &[(u64, u64)]) -> Result<Caches> {
 }
 
 /// Returns the ring that begins at a `tsd_t`: each `tsd_t` with the offset of its `tcache_slow_t`.
-fn ring_from(ground: &Ground<'_>, head: u64, looks: &mut usize) -> Result<Vec<(u64, u64)>> {
+fn ring_from(facts: &CacheFacts<'_>, head: u64, looks: &mut usize) -> Result<Vec<(u64, u64)>> {
     *looks = looks.saturating_sub(1);
     if *looks == 0 {
         return Ok(Vec::new());
     }
-    let Some((slow, words)) = tsd_at(ground, head)? else { return Ok(Vec::new()) };
+    let Some((slow, words)) = tsd_at(facts, head)? else { return Ok(Vec::new()) };
     // The link (next, previous) lies somewhere before.
     for link in (0..slow).step_by(8) {
         let mut ring = vec![(head, slow)];
         let mut at = words.get(link as usize / 8).copied().unwrap_or(0);
         let mut seen = BTreeSet::from([head]);
-        while at != head && seen.len() < MAX_CACHES.min(*looks) && ground.may_be_cache(at) && seen.insert(at)
-        {
-            match tsd_at(ground, at)? {
+        while at != head && seen.len() < MAX_CACHES.min(*looks) && facts.may_be_cache(at) && seen.insert(at) {
+            match tsd_at(facts, at)? {
                 Some((its_slow, _)) if its_slow == slow => ring.push((at, slow)),
                 _ => break,
             }
-            at = ground.reader.word(at + link)?.unwrap_or(0);
+            at = facts.reader.word(at + link)?.unwrap_or(0);
         }
         *looks = looks.saturating_sub(seen.len());
         let previous = words.get(link as usize / 8 + 1).copied().unwrap_or(0);
@@ -69,16 +68,16 @@ fn ring_from(ground: &Ground<'_>, head: u64, looks: &mut usize) -> Result<Vec<(u
 }
 
 /// Returns the offset of the `tcache_slow_t` in the `tsd_t` at an address, and the words of the `tsd_t`.
-fn tsd_at(ground: &Ground<'_>, address: u64) -> Result<Option<(u64, Vec<u64>)>> {
-    let end = ground.maps.find(address).map_or(address, |mapping| mapping.end);
-    let words: Vec<u64> = words_of(&ground.reader.range(&(address..end.min(address + TSD_BYTES)))?).collect();
+fn tsd_at(facts: &CacheFacts<'_>, address: u64) -> Result<Option<(u64, Vec<u64>)>> {
+    let end = facts.maps.find(address).map_or(address, |mapping| mapping.end);
+    let words: Vec<u64> = words_of(&facts.reader.range(&(address..end.min(address + TSD_BYTES)))?).collect();
     let inside = |word: u64| word.checked_sub(address).filter(|&at| at.is_multiple_of(8) && at < TSD_BYTES);
     let word_of = |at: u64| words.get(at as usize / 8).copied().unwrap_or(0);
     let slow = (0..).zip(&words).find_map(|(i, &word)| {
         // The last word of the slow part is the address of the tcache_t, whose first word is that of the slow
         // part.
         let slow = inside(word_of(inside(word)?))?;
-        CACHES.iter().any(|layout| slow + layout.tcache(ground.layout) == 8 * i).then_some(slow)
+        CACHES.iter().any(|layout| slow + layout.tcache(facts.layout) == 8 * i).then_some(slow)
     });
     Ok(slow.map(|slow| (slow, words)))
 }

@@ -162,13 +162,13 @@ impl<'a> Cells<'a> {
                 };
                 CodeFile { path, origin, ..CodeFile::default() }
             });
-            *row.parts.entry(cell.part).or_default() += cell.held;
+            row.parts.add(cell.part, cell.held);
             if self.shared.is_some() {
                 *row.shared_bytes.get_or_insert(0) += cell.shared_bytes;
             }
         }
         let mut files: Vec<CodeFile> = files.into_values().collect();
-        files.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then_with(|| a.path.cmp(&b.path)));
+        files.sort_by(|a, b| b.parts.bytes().cmp(&a.parts.bytes()).then_with(|| a.path.cmp(&b.path)));
         Code { files, sequences_without_path: sequences.without_path }
     }
 }

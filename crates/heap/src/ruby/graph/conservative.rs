@@ -7,7 +7,7 @@
 
 use super::build::Builder;
 use super::facts::GraphFacts;
-use super::stacks;
+use super::stacks::{self, Owner};
 use crate::closer::Scene;
 use crate::ruby::chunks::{Chunks, Claims};
 use crate::ruby::words::word;
@@ -216,8 +216,8 @@ impl<'b, 'a> Follower<'b, 'a> {
             self.through = matches!(name.as_str(), "VM/thread" | "fiber" | "ractor");
             // Done first, to know the unused words of the VM stack.
             match name.as_str() {
-                "VM/thread" => stacks::of_thread(self, facts, self.scene, slot, pointer)?,
-                "fiber" => stacks::of_fiber(self, facts, self.scene, slot, pointer)?,
+                "VM/thread" => stacks::follow(self, facts, self.scene, slot, (Owner::Thread, pointer))?,
+                "fiber" => stacks::follow(self, facts, self.scene, slot, (Owner::Fiber, pointer))?,
                 _ => {}
             }
             match name.as_str() {

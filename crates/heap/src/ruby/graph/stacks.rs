@@ -36,38 +36,37 @@ impl Context {
     }
 }
 
-/// Finds the context of a thread: one of the first pointers of `rb_thread_t`.
-pub(super) fn of_thread(
+/// An owner of an execution context.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// `rb_thread_t`: one of its first pointers leads to the context.
+    Thread,
+    /// `rb_fiber_t`: it contains the context.
+    Fiber,
+}
+
+impl Owner {
+    fn context(self, scene: &Scene<'_>, address: u64) -> Option<Context> {
+        let field = |i: u64| address.wrapping_add(8 * i);
+        match self {
+            Owner::Thread => {
+                let pointers = (0..12).filter_map(|i| scene.memory.word(field(i)).ok());
+                pointers.filter(|&pointer| pointer != 0).find_map(|pointer| Context::read(scene, pointer))
+            }
+            Owner::Fiber => (9..16).find_map(|i| Context::read(scene, field(i))),
+        }
+    }
+}
+
+/// Follows the stacks of a thread or fiber at an address: the VM's, and C's.
+pub(super) fn follow(
     follower: &mut Follower<'_, '_>,
     facts: &GraphFacts,
     scene: &Scene<'_>,
     from: u32,
-    thread: u64,
+    (owner, address): (Owner, u64),
 ) -> Result<()> {
-    let pointers = (0..12).filter_map(|i| scene.memory.word(thread.wrapping_add(8 * i)).ok());
-    let context = pointers.filter(|&pointer| pointer != 0).find_map(|pointer| Context::read(scene, pointer));
-    context.map_or(Ok(()), |context| stacks(follower, facts, scene, (from, true), &context))
-}
-
-/// Finds the context of a fiber, inside `rb_fiber_t` itself.
-pub(super) fn of_fiber(
-    follower: &mut Follower<'_, '_>,
-    facts: &GraphFacts,
-    scene: &Scene<'_>,
-    from: u32,
-    fiber: u64,
-) -> Result<()> {
-    let context = (9..16).find_map(|i| Context::read(scene, fiber.wrapping_add(8 * i)));
-    context.map_or(Ok(()), |context| stacks(follower, facts, scene, (from, false), &context))
-}
-
-fn stacks(
-    follower: &mut Follower<'_, '_>,
-    facts: &GraphFacts,
-    scene: &Scene<'_>,
-    (from, is_thread): (u32, bool),
-    context: &Context,
-) -> Result<()> {
+    let Some(context) = owner.context(scene, address) else { return Ok(()) };
     // The unused part of the VM stack holds stale words.
     follower.weak.insert(context.base);
     let top = scene.memory.word(context.frame.wrapping_add(8)).unwrap_or(0);
@@ -92,7 +91,7 @@ fn stacks(
         if let Some(mapping) = mapping {
             // A thread that waits in the kernel is deeper in its stack than when it released the lock.
             let near = mapping.start.max(low.saturating_sub(MAX_BEYOND))..low;
-            let pointer = follower.highest(near).filter(|_| is_thread).unwrap_or(low);
+            let pointer = follower.highest(near).filter(|_| owner == Owner::Thread).unwrap_or(low);
             follower.range(from, pointer / 8 * 8..high)?;
         }
     }

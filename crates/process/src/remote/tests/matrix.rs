@@ -9,7 +9,7 @@
 
 use super::event::{Event, Script};
 use super::injector::{HAPPENED, TOO_LATE, injected};
-use super::{KINDS, NOT_ATTENDED, Outcome, TO_THE_END, alone, outcome_of, start};
+use super::{KINDS, NOT_ATTENDED, TO_THE_END, WaitReport, alone, report_of, start};
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -90,7 +90,7 @@ impl Cell {
             return None;
         }
         let line = target.line_or_end().unwrap_or_else(|end| panic!("{self:?}: the target ended by {end}"));
-        self.check(&outcome_of(&line));
+        self.check(&report_of(&line));
         Some(happened)
     }
 
@@ -128,13 +128,13 @@ impl Cell {
         }
     }
 
-    fn check(&self, seen: &Outcome) {
-        let handled: u32 = field(&seen.rest, "handled=").parse().unwrap();
+    fn check(&self, seen: &WaitReport) {
+        let handled: u32 = field(&seen.others, "handled=").parse().unwrap();
         let signals = u32::from(self.script.has(Event::Signal));
         let own = u32::from(self.wait.ends_by_signal());
         assert!(handled <= signals + own, "{self:?}: {seen:?}");
         for (name, good) in [("mask=", "ok"), ("stack=", "ok"), ("errno=", "77")] {
-            assert_eq!(field(&seen.rest, name), good, "{self:?}: {seen:?}");
+            assert_eq!(field(&seen.others, name), good, "{self:?}: {seen:?}");
         }
         // A timeout in a register is shortened there; the address of one may stay replaced if Unbloat is
         // killed in that very step. Both registers are dead in libc, the only place where such a thread is
@@ -142,7 +142,7 @@ impl Cell {
         let addressed = ["nanosleep", "nanosleep-rest", "clock-nanosleep", "futex-timeout"];
         let shortened = self.wait.kind == "poll-timeout"
             || addressed.contains(&self.wait.kind) && self.script.has(Event::Kill);
-        let registers = field(&seen.rest, "registers=");
+        let registers = field(&seen.others, "registers=");
         assert!(registers == "ok" || shortened && registers == "arguments", "{self:?}: {seen:?}");
         assert!(seen.milliseconds < 9000, "{self:?}: far too late: {seen:?}");
         let interrupted = seen.result == -4 && !self.wait.ends_by_signal();
@@ -162,8 +162,8 @@ impl Cell {
     }
 }
 
-fn field<'a>(rest: &'a str, name: &str) -> &'a str {
-    rest.split(' ').find_map(|field| field.strip_prefix(name)).unwrap()
+fn field<'a>(line: &'a str, name: &str) -> &'a str {
+    line.split(' ').find_map(|field| field.strip_prefix(name)).unwrap()
 }
 
 /// Returns the scripts around one moment: each event alone, and each pair of a first and a second, at the

@@ -172,28 +172,28 @@ fn borrowed(kind: &str, times: usize, attendance: Duration) -> Target {
 
 /// The program's report on its wait.
 #[derive(Debug)]
-struct Outcome {
+struct WaitReport {
     result: i64,
     milliseconds: i64,
-    rest: String,
+    others: String,
 }
 
-fn outcome(target: &mut Target) -> Outcome {
-    outcome_of(&target.line())
+fn report(target: &mut Target) -> WaitReport {
+    report_of(&target.line())
 }
 
-fn outcome_of(line: &str) -> Outcome {
+fn report_of(line: &str) -> WaitReport {
     let mut result = 0;
     let mut milliseconds = 0;
-    let mut rest = Vec::new();
+    let mut others = Vec::new();
     for field in line.split(' ') {
         match field.split_once('=').unwrap() {
             ("result", value) => result = value.parse().unwrap(),
             ("ms", value) => milliseconds = value.parse().unwrap(),
-            _ => rest.push(field),
+            _ => others.push(field),
         }
     }
-    Outcome { result, milliseconds, rest: rest.join(" ") }
+    WaitReport { result, milliseconds, others: others.join(" ") }
 }
 
 /// Each kind of wait, the result of its system call if undisturbed, and whether a handler runs.
@@ -218,10 +218,10 @@ const KINDS: [(&str, i64, u8); 18] = [
     ("sigsuspend", -4, 1),
 ];
 
-fn assert_undisturbed(kind: &str, result: i64, handled: u8, seen: &Outcome, how: &str) {
+fn assert_undisturbed(kind: &str, result: i64, handled: u8, seen: &WaitReport, how: &str) {
     assert_eq!(seen.result, result, "{kind}, {how}: {seen:?}");
     let expected = format!("errno=77 registers=ok mask=ok handled={handled} stack=ok");
-    assert_eq!(seen.rest, expected, "{kind}, {how}: {seen:?}");
+    assert_eq!(seen.others, expected, "{kind}, {how}: {seen:?}");
     // The event that ends the wait comes after 1.5 s and was started a little earlier; a timeout of its own
     // never comes early. How late it comes depends on the scheduler: at a load of 25 a single step takes 50
     // ms.
@@ -245,7 +245,7 @@ fn every_wait_goes_on_as_if_nothing_had_happened() {
             for &(kind, result, handled) in kinds {
                 scope.spawn(move || {
                     let mut target = borrowed(kind, times_of(kind), TO_THE_END);
-                    assert_undisturbed(kind, result, handled, &outcome(&mut target), "borrowed");
+                    assert_undisturbed(kind, result, handled, &report(&mut target), "borrowed");
                 });
             }
         });
@@ -263,7 +263,7 @@ fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout()
         {
             scope.spawn(move || {
                 let mut target = borrowed(kind, times_of(kind), NOT_ATTENDED);
-                let seen = outcome(&mut target);
+                let seen = report(&mut target);
                 assert_undisturbed(kind, result, 0, &seen, "not attended");
                 // Not the whole timeout again: it was borrowed early in its wait, and some machines are slow.
                 assert!(seen.milliseconds < 2900, "{kind}: {seen:?}");
@@ -272,21 +272,21 @@ fn a_wait_whose_call_was_not_attended_goes_on_with_what_is_left_of_its_timeout()
         scope.spawn(|| {
             let mut target = borrowed("poll-timeout", 2, NOT_ATTENDED);
             assert!(blocked_in(target.pid()).arguments[2] < 1500, "its whole timeout again");
-            assert_resumed("poll-timeout", 0, 0, outcome(&mut target), "not attended");
+            assert_resumed("poll-timeout", 0, 0, report(&mut target), "not attended");
         });
     });
 }
 
 /// Asserts the only two visible effects when the kernel has not resumed the wait by itself;
 /// `docs/method/trim.md` explains why.
-fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: Outcome, how: &str) {
+fn assert_resumed(kind: &str, result: i64, handled: u8, mut seen: WaitReport, how: &str) {
     if kind.starts_with("epoll") && seen.result == -4 {
         return; // as after SIGSTOP and SIGCONT
     }
     if ["poll-timeout", "nanosleep", "nanosleep-rest", "futex-timeout"].contains(&kind) {
         // A register that held the timeout or its address: dead in libc, the only place where such a thread
         // is borrowed.
-        seen.rest = seen.rest.replace("registers=arguments", "registers=ok");
+        seen.others = seen.others.replace("registers=arguments", "registers=ok");
     }
     assert_undisturbed(kind, result, handled, &seen, how);
 }
@@ -300,7 +300,7 @@ fn kill_at(moment: u32, kind: &str, result: i64, handled: u8, attendance: Durati
         if status.code() == Some(TOO_LATE) {
             continue;
         }
-        assert_resumed(kind, result, handled, outcome(&mut target), &format!("killed at moment {moment}"));
+        assert_resumed(kind, result, handled, report(&mut target), &format!("killed at moment {moment}"));
         assert!(status.success() || status.signal() == Some(9), "{status}");
         return status.signal() == Some(9);
     }
@@ -354,7 +354,7 @@ fn killed_at_any_moment_an_epoll_wait_times_out_in_time() {
 }
 
 /// Makes calls in a waiting program, starting a new one if its wait was over too early; `done` interprets a
-/// call's outcome.
+/// call's report.
 fn until_in_time<T>(kind: &str, mut done: impl FnMut(&mut Target, &Ready) -> Option<T>) -> T {
     let mut tries = (0..20).filter_map(|_| {
         let mut target = start(&[kind]);
@@ -375,7 +375,7 @@ fn a_busy_check_leaves_the_thread_alone_and_is_tried_again() {
         });
         assert!(borrowed.ok()?.retries >= 4);
         assert_eq!(asked, 5);
-        assert_undisturbed("epoll-timeout", 0, 0, &outcome(target), "four times sent back");
+        assert_undisturbed("epoll-timeout", 0, 0, &report(target), "four times sent back");
         Some(())
     });
 }

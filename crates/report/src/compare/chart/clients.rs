@@ -3,7 +3,7 @@
 use super::super::Experiment;
 use super::{BELOW, LEFT, RIGHT, WIDTH, class, median, ticks_of};
 use crate::chart::scale::Unit;
-use crate::compare::sentence::value;
+use crate::compare::figures::value;
 use crate::drawing::{Drawing, Scale, axes, axis_name, range};
 use maud::Markup;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Scatter charts of two metrics: memory against latency, and latency against throughput.
 
 use super::super::Experiment;
-use super::super::sentence::value;
+use super::super::figures::value;
 use super::{BELOW, LEFT, WIDTH, class, median, ticks_of};
 use crate::drawing::{Drawing, Point, Scale, axes, axis_name, fitting, range};
 use maud::Markup;

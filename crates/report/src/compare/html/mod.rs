@@ -7,14 +7,14 @@ mod origin;
 mod table;
 mod tried;
 
-use super::{Experiment, chart, sentence, text};
+use super::{Experiment, chart, figures, text};
 use crate::chart::page::STILL;
 use crate::page::{Page, section};
 use crate::palette::Color;
 use maud::{Markup, html as markup};
 use unbloat_lab::recommend::Answer;
 use unbloat_lab::trace::Trace;
-use unbloat_lab::tune::Found;
+use unbloat_lab::tune::SearchResult;
 use unbloat_lab::variant::Variant;
 use unbloat_stats::power::ALPHA;
 use unbloat_untrusted::visible;
@@ -31,7 +31,7 @@ pub struct About {
     /// The recording's file name.
     pub recording: String,
     /// The search that it concludes.
-    pub search: Option<Found>,
+    pub search: Option<SearchResult>,
 }
 
 /// Renders the page.
@@ -159,7 +159,7 @@ fn intervals(experiment: &Experiment) -> Markup {
         "A small dot is one block's run against its control, a large one the estimate with its {level:.0} % interval; the band \
          is the margin of the rule ({}). The last row is the control against itself, the second run of each block divided by the \
          first: what differs there is noise.",
-        sentence::margins(rule)
+        figures::margins(rule)
     );
     section("How sure", &note, &body)
 }

@@ -1,6 +1,6 @@
 //! The table of all metrics relative to the control.
 
-use super::super::{Experiment, sentence};
+use super::super::{Experiment, figures};
 use super::name;
 use maud::{Markup, html};
 use unbloat_lab::analysis::{Comparison, Finding, VariantAnalysis};
@@ -75,7 +75,7 @@ fn cell(metric: Metric, comparison: &Comparison) -> Markup {
         Finding::NotShown | Finding::Exploratory => ("open", ""),
     };
     let interval = comparison.contrast.and_then(|c| c.interval);
-    let median = sentence::value(metric, comparison.median);
+    let median = figures::value(metric, comparison.median);
     let title = match interval {
         Some((low, high)) => format!("median {median}, ratio {low:.3}–{high:.3}"),
         None => format!("median {median}"),

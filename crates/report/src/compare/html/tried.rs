@@ -3,11 +3,11 @@
 use crate::page::section;
 use crate::tune::{NOTE, columns, fate, left_out, ratio};
 use maud::{Markup, html};
-use unbloat_lab::tune::Found;
+use unbloat_lab::tune::SearchResult;
 use unbloat_untrusted::visible;
 
 /// Renders the section; empty without a search.
-pub(super) fn tried(search: Option<&Found>) -> Markup {
+pub(super) fn tried(search: Option<&SearchResult>) -> Markup {
     let Some(found) = search else { return html! {} };
     let columns = columns(&found.tried);
     let body = html! {

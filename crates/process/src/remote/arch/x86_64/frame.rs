@@ -90,12 +90,12 @@ pub(in crate::remote) struct Place {
 
 impl Data {
     /// Room for all data of a chain, in bytes.
-    const ROOM: u64 = 256;
+    const BYTES: u64 = 256;
 
     /// Adds bytes, and says at which offset they lie; `None` when there is no room left.
     pub(in crate::remote) fn add(&mut self, bytes: &[u8]) -> Option<u64> {
         let at = self.bytes.len().next_multiple_of(16);
-        (at + bytes.len() <= Self::ROOM as usize).then(|| {
+        (at + bytes.len() <= Self::BYTES as usize).then(|| {
             self.bytes.resize(at, 0);
             self.bytes.extend_from_slice(bytes);
             at as u64
@@ -108,7 +108,7 @@ impl Place {
     pub(in crate::remote) fn below(rsp: u64, state_bytes: usize, steps: usize) -> Option<Self> {
         let end = rsp.checked_sub(RED_ZONE)?;
         let state = end.checked_sub(state_bytes as u64)? & !63;
-        let data = state.checked_sub(Data::ROOM)?;
+        let data = state.checked_sub(Data::BYTES)?;
         let links = data.checked_sub(LINK * steps as u64)? & !63;
         let entry = links.checked_sub(UCONTEXT as u64)? & !63;
         Some(Place { state, data, links, entry, end })
@@ -252,7 +252,7 @@ mod tests {
         for rsp in 0x7000_0000_0000..0x7000_0000_0040u64 {
             let place = Place::below(rsp, 2700, 3).unwrap();
             assert!(place.state.is_multiple_of(64) && place.state + 2700 <= rsp - RED_ZONE);
-            assert!(place.data + Data::ROOM <= place.state);
+            assert!(place.data + Data::BYTES <= place.state);
             assert_eq!(place.base(), place.entry, "a signal's frame may go below the entry");
             assert!(place.entry + UCONTEXT as u64 <= place.stack_of(0));
             for index in 0..3 {

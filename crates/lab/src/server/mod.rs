@@ -3,13 +3,17 @@
 //! The server is [`Kept`]: every process it forked, daemonized or moved to another session is known at the
 //! end, so no run can disturb the next. Its temporary files lie in a directory that is removed with the run.
 
+mod ready;
+
+pub use ready::key_values;
+
 use crate::driver::Target;
 use crate::keep::{self, Kept};
-use crate::plan::{Ready, Server, Stop};
+use crate::plan::{Server, Stop};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -207,48 +211,6 @@ impl Running {
         }
     }
 
-    fn wait_ready(&mut self, start: &Start) -> Result<(), ServerError> {
-        let (within, interrupted) = (start.server.ready_within, start.interrupted);
-        match &start.server.ready {
-            Ready::Line(piece) => {
-                let line = self.wait_line(piece, within, interrupted)?;
-                let words = key_values(&line);
-                if let Some(url) = words.get("url") {
-                    self.url = (*url).to_owned();
-                }
-                if let Some(pid) = words.get("pid").and_then(|pid| pid.parse().ok()) {
-                    self.root = Pid(pid);
-                }
-                Ok(())
-            }
-            Ready::Http(url) => {
-                self.poll(format!("an answer from {url}"), start, |this| answers(&this.fill(url)))
-            }
-            Ready::Port(port) => self.poll(format!("port {port}"), start, |this| {
-                this.fill(port).parse().is_ok_and(|port: u16| TcpStream::connect(("127.0.0.1", port)).is_ok())
-            }),
-        }
-    }
-
-    fn poll(
-        &mut self,
-        what: String,
-        start: &Start,
-        is_ready: impl Fn(&Self) -> bool,
-    ) -> Result<(), ServerError> {
-        let within = start.server.ready_within;
-        let deadline = Instant::now() + within;
-        while Instant::now() < deadline {
-            go_on(start.interrupted)?;
-            self.check()?;
-            if is_ready(self) {
-                return Ok(());
-            }
-            std::thread::sleep(POLL);
-        }
-        Err(self.not_ready(what, within))
-    }
-
     fn not_ready(&self, ready: String, after: Duration) -> ServerError {
         ServerError::NotReady { ready, after, output: self.last_words() }
     }
@@ -321,7 +283,7 @@ impl Start<'_> {
             self.server.environment.iter().map(|(key, value)| (key.clone(), fill(value))).collect();
         match &self.server.wrapper_variable {
             Some(variable) => {
-                variables.insert(variable.clone(), shell_words(self.wrapper));
+                variables.insert(variable.clone(), shell_words(self.wrapper)?);
             }
             None => {
                 words.splice(0..0, self.wrapper.iter().cloned());
@@ -359,43 +321,29 @@ fn forward(stdout: impl std::io::Read, mut log: File, lines: &mpsc::Sender<Strin
     }
 }
 
-/// Returns the `key=value` words of a line.
-#[must_use]
-pub fn key_values(line: &str) -> BTreeMap<&str, &str> {
-    line.split_whitespace().filter_map(|word| word.split_once('=')).collect()
-}
-
 /// Quotes words for a shell.
-fn shell_words(words: &[String]) -> String {
-    words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ")
+fn shell_words(words: &[String]) -> Result<String, ServerError> {
+    let unquotable = |error| ServerError::Machine {
+        what: "cannot quote the wrapper for a shell",
+        source: std::io::Error::other(error),
+    };
+    shlex::try_join(words.iter().map(String::as_str)).map_err(unquotable)
 }
 
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Returns whether an `http://` URL answers with a status below 500. A single HTTP/1.0 request needs no
-/// library.
-fn answers(url: &str) -> bool {
-    let Some(rest) = url.strip_prefix("http://") else { return false };
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect(host)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
-        let mut status = [0; 12];
-        stream.read_exact(&mut status)?;
-        Ok(matches!(status[9], b'2'..=b'4'))
-    };
-    ask().unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn words_survive_the_shell() {
-        assert_eq!(shell_words(&["env".into(), "A=it's b".into()]), r"'env' 'A=it'\''s b'");
+        let words = ["env".to_owned(), "A=it's $b".to_owned()];
+        let script = format!("printf '%s\\n' {}", shell_words(&words).unwrap());
+        let printed = std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
+        assert_eq!(String::from_utf8(printed).unwrap(), "env\nA=it's $b\n");
     }
 }
