@@ -26,6 +26,7 @@ module Unbloat
   autoload :Keeper, "unbloat/keeper"
   autoload :Limit, "unbloat/limit"
   autoload :Linux, "unbloat/linux"
+  autoload :Marks, "unbloat/marks"
   autoload :Measurement, "unbloat/measurement"
   autoload :Native, "unbloat/native"
   autoload :Refork, "unbloat/refork"

@@ -7,6 +7,7 @@
 //! | [`snapshot`] | parses a status page |
 //! | [`text`] | cutting and splitting texts without a path to a panic |
 //! | [`reason`] | reasons why the runtime did nothing |
+//! | [`step`] | steps that the gem takes to keep a worker's memory small |
 //! | [`library`] | the names of the two libraries loaded into servers |
 //! | [`vocabulary`] | the parts of a policy, the words of their values, and the environment variables that carry them |
 //!
@@ -35,16 +36,19 @@ pub mod page;
 pub mod place;
 pub mod reason;
 pub mod snapshot;
+pub mod step;
 pub mod text;
 pub mod vocabulary;
 
 pub use library::Library;
 pub use page::{
-    MAGIC, PAGE_BYTES, TRIM_BUCKET_BOUNDS_NS, TRIM_BUCKETS, Text, WORDS, Word, pack, trim_bucket, words_of,
+    MAGIC, PAGE_BYTES, STEPS_FIRST_WORD, STEPS_KEPT, TRIM_BUCKET_BOUNDS_NS, TRIM_BUCKETS, Text, WORDS, Word,
+    pack, step_words, trim_bucket, words_of,
 };
 pub use place::{FileName, RUNTIME_SUBDIRECTORY, SHARED_MEMORY_PREFIX};
 pub use reason::Reason;
 pub use snapshot::{Malformed, Snapshot};
+pub use step::{Step, TakenStep};
 pub use vocabulary::{Compact, Part, Trim, Variable, switch};
 
 #[cfg(test)]
@@ -93,7 +97,7 @@ mod tests {
         let texts = [Text::Policy, Text::Allocator, Text::Library, Text::Ruby, Text::Notice];
         let mut used = [false; WORDS];
         let histogram = Word::TrimHistogram as usize;
-        used[..=Word::Returning as usize].fill(true);
+        used[..=Word::Steps as usize].fill(true);
         assert!(
             used[histogram..histogram + TRIM_BUCKETS].iter().all(|used| !used),
             "the histogram lies on a number"
@@ -105,6 +109,29 @@ mod tests {
                 *word = true;
             }
         }
+        for place in (0..STEPS_KEPT as u64).flat_map(|number| <[usize; 2]>::from(step_words(number))) {
+            assert!(!used[place], "a step lies on something else");
+            used[place] = true;
+        }
+    }
+
+    #[test]
+    fn the_last_steps_come_back_in_their_order() {
+        let taken = 19;
+        let bytes = page(|words| {
+            words[Word::Steps as usize] = taken;
+            for number in 0..taken {
+                let (at, step) = step_words(number);
+                (words[at], words[step]) = (1000 + number, Step::ALL[number as usize % 4] as u64);
+            }
+            // A code of a later version.
+            words[step_words(18).1] = 77;
+        });
+        let steps: Vec<_> = Snapshot::parse(&bytes).unwrap().steps().collect();
+        assert_eq!(steps.iter().map(|step| step.number).collect::<Vec<_>>(), (3..18).collect::<Vec<_>>());
+        assert_eq!(steps[0], TakenStep { number: 3, at_ns: 1003, step: Step::Replace });
+        assert_eq!(steps[14], TakenStep { number: 17, at_ns: 1017, step: Step::Collect });
+        assert_eq!(Snapshot::parse(&page(|_| ())).unwrap().steps().count(), 0);
     }
 
     #[test]
@@ -121,6 +148,7 @@ mod tests {
         let snapshot = Snapshot::parse(&bytes).unwrap();
         assert_eq!(snapshot.text(Text::Policy, &mut [0; 256]), "");
         assert_eq!(snapshot.last_reason(), Reason::Unknown);
+        assert_eq!(snapshot.steps().count(), 0);
     }
 
     #[test]

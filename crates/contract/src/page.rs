@@ -36,6 +36,20 @@ pub fn trim_bucket(ns: u64) -> usize {
     TRIM_BUCKET_BOUNDS_NS.iter().position(|&bound| ns <= bound).unwrap_or(TRIM_BUCKET_BOUNDS_NS.len())
 }
 
+/// First word of the gem's last steps.
+pub const STEPS_FIRST_WORD: usize = 144;
+
+/// Number of the gem's steps that the page keeps; a power of two.
+pub const STEPS_KEPT: usize = 16;
+
+/// Returns the words of a step: its time (`CLOCK_MONOTONIC` nanoseconds) and its code. `number` steps came
+/// before it.
+pub fn step_words(number: u64) -> (usize, usize) {
+    let slot = number as usize & (STEPS_KEPT.saturating_sub(1));
+    let first = STEPS_FIRST_WORD.saturating_add(slot.saturating_mul(2));
+    (first, first.saturating_add(1))
+}
+
 /// The numbers on the page. The discriminant is the index of the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -87,6 +101,8 @@ pub enum Word {
     /// Moment at which the allocator returns freed pages: 1 at once, 2 after its own delay, 0 if the runtime
     /// does not control that.
     Returning = 20,
+    /// Number of steps that the gem has taken; [`step_words`] are the places of the last ones.
+    Steps = 21,
     /// First of the [`TRIM_BUCKETS`] buckets of the trim-time histogram.
     TrimHistogram = 32,
 }

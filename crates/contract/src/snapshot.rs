@@ -1,7 +1,8 @@
 //! Parses a status page.
 
-use crate::page::{MAGIC, PAGE_BYTES, TRIM_BUCKETS, Text, WORDS, Word};
+use crate::page::{MAGIC, PAGE_BYTES, STEPS_KEPT, TRIM_BUCKETS, Text, WORDS, Word, step_words};
 use crate::reason::Reason;
+use crate::step::{Step, TakenStep};
 use core::fmt;
 
 /// A page's contents at one moment.
@@ -99,6 +100,16 @@ impl Snapshot {
             2 => Some("later"),
             _ => None,
         }
+    }
+
+    /// Returns the gem's last steps, the oldest first; those with a code that is unknown here are left out.
+    pub fn steps(&self) -> impl Iterator<Item = TakenStep> {
+        let taken = self.word(Word::Steps);
+        let at = |index: usize| self.words.get(index).copied().unwrap_or_default();
+        (taken.saturating_sub(STEPS_KEPT as u64)..taken).filter_map(move |number| {
+            let (time, code) = step_words(number);
+            Some(TakenStep { number, at_ns: at(time), step: Step::from_code(at(code))? })
+        })
     }
 
     /// Returns the number of trims in each bucket of [`crate::TRIM_BUCKET_BOUNDS_NS`] and beyond.

@@ -4,6 +4,7 @@
 use crate::evidence;
 use crate::ops::Op;
 use crate::reading::{Reading, Request};
+use crate::steps::Steps;
 use std::collections::BTreeMap;
 use unbloat_contract::{Snapshot, Word};
 use unbloat_heap::inspect;
@@ -11,6 +12,7 @@ use unbloat_heap::model::{Allocator, Category, NoteCode, ProcessReport};
 use unbloat_process::{Error, Pid, status_page};
 use unbloat_recording::recording::HEAP_WALKED;
 use unbloat_recording::{CategoryBytes, Counter, ProcessId};
+use unbloat_store::clock::monotonic_ns;
 
 /// The figures of a status page that are kept, by their names in the recording.
 const STATUS: [(&str, Word); 9] = [
@@ -25,8 +27,10 @@ const STATUS: [(&str, Word); 9] = [
     ("requested_trims", Word::RequestedTrims),
 ];
 
-/// Takes the census of all processes. Nothing is stopped and nothing runs in them.
-pub(crate) fn take(request: &Request, reading: &mut Reading) {
+/// Takes the census of all processes, and marks the steps that the gem has taken in them since the last one.
+/// Nothing is stopped and nothing runs in them. `started_ns` is the recording's start (`CLOCK_MONOTONIC`).
+pub(crate) fn take(request: &Request, steps: &mut Steps, started_ns: i64, reading: &mut Reading) {
+    steps.keep_only(&request.processes);
     let (mut rows, mut counters) = (Vec::new(), Vec::new());
     // Even for a single process: it shares its libraries with others, and the curve above the census is PSS.
     let options = inspect::Options { proportional: true, ..inspect::Options::default() };
@@ -48,7 +52,10 @@ pub(crate) fn take(request: &Request, reading: &mut Reading) {
         rows.extend(of_process);
         counters.extend(walked(id, reading.time_ns, &report));
         counters.extend(ruby(id, reading.time_ns, &report));
-        counters.extend(page(id, reading.time_ns, pid));
+        if let Some(page) = status_page::read(pid).ok().flatten() {
+            counters.extend(runtime(id, reading.time_ns, &page));
+            reading.ops.extend(steps.new_marks((id, pid), &page, started_ns, monotonic_ns()));
+        }
         reading.ops.extend(runs(pid, &report).map(|text| Op::Runtime(id, text)));
     }
     reading.ops.push(Op::Census(rows));
@@ -93,17 +100,13 @@ fn ruby(process: ProcessId, time_ns: i64, report: &ProcessReport) -> Vec<Counter
     values.map(|(name, value)| Counter { time_ns, process, name: name.to_owned(), value }).into()
 }
 
-fn page(process: ProcessId, time_ns: i64, pid: Pid) -> Vec<Counter> {
-    let counters = |page: &Snapshot| {
-        let value = |(name, word): &(&str, Word)| Counter {
-            time_ns,
-            process,
-            name: (*name).to_owned(),
-            value: page.word(*word),
-        };
-        STATUS.iter().map(value).collect()
-    };
-    status_page::read(pid).ok().flatten().as_ref().map(counters).unwrap_or_default()
+fn runtime(process: ProcessId, time_ns: i64, page: &Snapshot) -> impl Iterator<Item = Counter> {
+    STATUS.iter().map(move |(name, word)| Counter {
+        time_ns,
+        process,
+        name: (*name).to_owned(),
+        value: page.word(*word),
+    })
 }
 
 /// Describes the software in a process: `ruby 3.3.0, glibc 2.36, 8 arenas, policy trim=adaptive`.

@@ -21,6 +21,7 @@
 //! | [`evidence`] | evidence for the policy that a process was started with |
 //! | [`sampler`] | memory and CPU of several processes at one moment |
 //! | [`census`] | the composition of their memory |
+//! | `steps` | marks for the steps that the gem takes to keep memory small |
 //! | `reading` | PSS and the census, on a separate thread |
 //! | `ops` | the operations to write |
 //! | `writing` | the thread that writes them |
@@ -45,6 +46,7 @@ mod reading;
 pub mod sampler;
 pub mod schedule;
 pub mod session;
+mod steps;
 mod tree;
 mod writing;
 

@@ -8,6 +8,7 @@ use crate::census;
 use crate::cpu;
 use crate::ops::Op;
 use crate::sampler::Sampler;
+use crate::steps::Steps;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -73,7 +74,7 @@ impl ReadingThread {
         let (requests, incoming) = channel::<Request>();
         let (sender, results) = channel();
         let thread = std::thread::Builder::new().name("reading".into()).spawn(move || {
-            let mut reader = Reader { sampler: Sampler::new(proc), started_ns };
+            let mut reader = Reader { sampler: Sampler::new(proc), steps: Steps::default(), started_ns };
             while let Ok(request) = incoming.recv() {
                 if sender.send(reader.read(&request)).is_err() {
                     return;
@@ -117,6 +118,7 @@ impl ReadingThread {
 #[derive(Debug)]
 struct Reader {
     sampler: Sampler,
+    steps: Steps,
     started_ns: i64,
 }
 
@@ -126,7 +128,7 @@ impl Reader {
         let mut reading = Reading::new(request.work, begun_ns - self.started_ns);
         match request.work {
             Work::Pss => self.pss(request, &mut reading),
-            Work::Census => census::take(request, &mut reading),
+            Work::Census => census::take(request, &mut self.steps, self.started_ns, &mut reading),
         }
         reading.cpu_s = cpu::of_thread() - cpu_s;
         reading

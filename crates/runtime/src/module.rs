@@ -1,12 +1,14 @@
-//! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`; and a policy's settings for Ruby's own heap.
+//! The Ruby module `Unbloat`: `status`, `trim`, `suspend { }`, and the gem's marks (`mark_release`, …); and a
+//! policy's settings for Ruby's own heap.
 
 use crate::line::Line;
 use crate::ruby::{Ruby, Value};
 use crate::settings::Settings;
+use crate::sys;
 use crate::{page, worker};
 use core::ffi::{CStr, c_long, c_void};
 use core::fmt::Write as _;
-use unbloat_contract::{Compact, Snapshot, Text, Word};
+use unbloat_contract::{Compact, Snapshot, Step, Text, Word};
 
 /// The numbers of `Unbloat.status` that are shown unchanged.
 const NUMBERS: [(&CStr, Word); 10] = [
@@ -48,6 +50,7 @@ module Unbloat
       end
     end
     private :suspend_trimming, :resume_trimming
+    private :mark_release, :mark_collect, :mark_refork, :mark_replace
   end
 end
 ";
@@ -99,6 +102,10 @@ pub(crate) fn define(ruby: &Ruby) {
         (ruby.define_singleton_method)(module, c"trim".as_ptr(), trim, 0);
         (ruby.define_singleton_method)(module, c"suspend_trimming".as_ptr(), suspend, 0);
         (ruby.define_singleton_method)(module, c"resume_trimming".as_ptr(), resume, 0);
+        (ruby.define_singleton_method)(module, c"mark_release".as_ptr(), mark_release, 0);
+        (ruby.define_singleton_method)(module, c"mark_collect".as_ptr(), mark_collect, 0);
+        (ruby.define_singleton_method)(module, c"mark_refork".as_ptr(), mark_refork, 0);
+        (ruby.define_singleton_method)(module, c"mark_replace".as_ptr(), mark_replace, 0);
     }
     ruby.holds(IN_RUBY);
 }
@@ -185,5 +192,28 @@ extern "C" fn suspend(module: Value) -> Value {
 
 extern "C" fn resume(module: Value) -> Value {
     worker::suspend(false);
+    module
+}
+
+extern "C" fn mark_release(module: Value) -> Value {
+    note(Step::Release, module)
+}
+
+extern "C" fn mark_collect(module: Value) -> Value {
+    note(Step::Collect, module)
+}
+
+extern "C" fn mark_refork(module: Value) -> Value {
+    note(Step::Refork, module)
+}
+
+extern "C" fn mark_replace(module: Value) -> Value {
+    note(Step::Replace, module)
+}
+
+/// Notes a step of the gem on the status page, for recordings; the worker publishes it.
+fn note(step: Step, module: Value) -> Value {
+    page::note_step(step, sys::now_ns());
+    worker::wake();
     module
 }

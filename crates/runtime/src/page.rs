@@ -12,8 +12,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use unbloat_contract::{
-    FileName, MAGIC, PAGE_BYTES, RUNTIME_SUBDIRECTORY, Reason, SHARED_MEMORY_PREFIX, Text, WORDS, Word, pack,
-    text::split_last, trim_bucket, words_of,
+    FileName, MAGIC, PAGE_BYTES, RUNTIME_SUBDIRECTORY, Reason, SHARED_MEMORY_PREFIX, Step, Text, WORDS, Word,
+    pack, step_words, text::split_last, trim_bucket, words_of,
 };
 
 static PAGE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
@@ -70,6 +70,17 @@ pub(crate) fn count_trim_time(ns: u64) {
     if let Some(bucket) = PAGE.get((Word::TrimHistogram as usize).saturating_add(trim_bucket(ns))) {
         bucket.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Notes a step of the gem. Steps of two threads at once may share a place.
+pub(crate) fn note_step(step: Step, now_ns: u64) {
+    let (time, code) = step_words(get(Word::Steps));
+    for (index, value) in [(time, now_ns), (code, step as u64)] {
+        if let Some(word) = PAGE.get(index) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+    add(Word::Steps, 1);
 }
 
 /// Returns a copy of the words, marked as finished.

@@ -48,7 +48,7 @@ module Unbloat
       return unless @ladder && resident
 
       pss = resident < @bytes * Limit::BELOW ? resident : Linux.memory&.pss
-      step = pss && @ladder.step(pss: pss, idle: @idle.call, now: Process.clock_gettime(Process::CLOCK_MONOTONIC))
+      step = pss && @ladder.step(pss: pss, idle: pss >= @bytes && @idle.call, now: Process.clock_gettime(Process::CLOCK_MONOTONIC))
       take(step, pss) if step
     end
 
@@ -59,11 +59,13 @@ module Unbloat
     end
 
     def release(why)
+      Marks.set(:release)
       returned = Unbloat.trim
       @log.call("unbloat: PID #{Process.pid} takes #{why}. Released #{Limit.words(returned)}")
     end
 
     def collect(why)
+      Marks.set(:collect)
       GC.start
       returned = Unbloat.trim
       @log.call("unbloat: PID #{Process.pid} takes #{why}. A full collection while idle; returned #{Limit.words(returned)}")

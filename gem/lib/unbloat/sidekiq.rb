@@ -50,6 +50,7 @@ module Unbloat
       # Quiet, until the jobs are done, then the end: the supervisor starts another.
       def leave(pss, options, idle)
         log("unbloat: PID #{Process.pid} takes #{Limit.words(pss)} of #{options.limit}. Quiet, and ends when its jobs are done")
+        Marks.set(:replace)
         Process.kill(:TSTP, Process.pid)
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + options.quiet_for
         sleep 0.2 until idle.call || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
