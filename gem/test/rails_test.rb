@@ -72,7 +72,7 @@ class RailsTest < Minitest::Test
     files = FILES.merge("config/puma.rb" => "plugin :unbloat\nthreads 2, 2\nworkers 2\nport #{port}, '127.0.0.1'\n")
     command = ["ruby", "bin/rails", "server", "-p", port.to_s, "-b", "127.0.0.1"]
     Server.open(command, files, port: port, environment: { "RAILS_ENV" => "production" }) do |server|
-      server.wait_for(/Worker \d+ \(PID: \d+\) booted/, 2)
+      server.wait_for(/Worker \d+ \(PID: \d+\) booted/i, 2)
       assert_includes server.maps, "libunbloat-jemalloc.so", server.log
     end
   end

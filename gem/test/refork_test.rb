@@ -53,6 +53,19 @@ class ReforkTest < Minitest::Test
     assert_equal 50 * MIB, refork.gain_bytes
   end
 
+  def test_what_came_is_held_against_what_was_expected
+    worth_it?(0, { 11 => 30 }, pss: 300)
+    assert worth_it?(600, { 11 => 200 }, pss: 470)
+    refork.asked
+    refute worth_it?(601, { 11 => 200 }, pss: 470), "the old workers have not ended yet"
+    worth_it?(610, { 21 => 20 }, pss: 290)
+    assert_nil refork.outcome, "its first interval has not ended"
+    worth_it?(1210, { 21 => 100 }, pss: 370)
+    assert_equal [100 * MIB, 85 * MIB], refork.outcome.to_a
+    worth_it?(1300, { 21 => 130 }, pss: 400)
+    assert_equal 100 * MIB, refork.outcome.brought_bytes
+  end
+
   def test_a_worker_that_was_replaced_starts_the_interval_anew
     worth_it?(0, { 11 => 30, 12 => 30 })
     refute worth_it?(700, { 11 => 200, 13 => 30 })

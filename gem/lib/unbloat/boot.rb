@@ -7,6 +7,7 @@ module Unbloat
   # exec, with the same arguments, environment and descriptors. {MARK} holds the process ID over that exec, so it is never made twice. All
   # that comes later (Puma's hot restarts, Rubies further down) is the runtime's own affair, as below `unbloat run`.
   class Boot
+    # The policy where none is named.
     DEFAULT_POLICY = "lean"
     # The process ID while a program starts again.
     MARK = "UNBLOAT_BOOTED"

@@ -10,6 +10,7 @@ module Unbloat
   # | `:refork` | asks for workers that share again, where that is on |
   # | `:replace` | asks for a graceful replacement |
   class Limit
+    # The units of sizes, in bytes.
     UNITS = { "" => 1, "K" => 1 << 10, "M" => 1 << 20, "G" => 1 << 30 }.freeze
 
     # @param bytes [Integer]

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "etc"
+require "unbloat/linux/cgroup"
 
 module Unbloat
   # Figures of the kernel about processes and their cgroup. What cannot be read is nil.
@@ -43,34 +44,33 @@ module Unbloat
         nil
       end
 
-      # @return [Integer, nil] the limit of memory of this process's cgroup, or of the nearest one above that has one
+      # @return [Integer, nil] the limit of memory of this process's cgroup: the least of its own and those above
       def cgroup_limit
-        cgroups("memory.max").map { |file| Integer(read(file), exception: false) }.compact.min
+        cgroup.limit
       end
 
       # @return [Float, nil] percent of the last ten seconds in which some task of the cgroup waited for memory (PSI)
       def pressure
-        file = cgroups("memory.pressure").first || ("/proc/pressure/memory" if File.exist?("/proc/pressure/memory"))
-        file && read(file)[/^some avg10=([\d.]+)/, 1]&.to_f
-      rescue SystemCallError
-        nil
+        text(pressure_file)[/^some avg10=([\d.]+)/, 1]&.to_f
       end
 
-      private
+      # @return [String] the file in which {pressure} is read: that of the cgroup, or of the machine where there is none
+      def pressure_file
+        cgroup.pressure_file || "/proc/pressure/memory"
+      end
 
-      def read(file)
+      # @param file [String]
+      # @return [String] its text, empty where it cannot be read
+      def text(file)
         File.read(file).strip
       rescue SystemCallError
         ""
       end
 
-      # The files of a name in the cgroup (version 2) and those above it, nearest first.
-      def cgroups(name)
-        path = read("/proc/self/cgroup")[/^0::(.*)$/, 1]
-        return [] unless path
+      private
 
-        parts = path.split("/").reject { |part| part.empty? || part == ".." }
-        parts.size.downto(0).map { |count| File.join("/sys/fs/cgroup", *parts.first(count), name) }.select { |file| File.exist?(file) }
+      def cgroup
+        Cgroup.new(text("/proc/self/cgroup"))
       end
     end
   end

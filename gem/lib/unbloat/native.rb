@@ -10,6 +10,7 @@ module Unbloat
     # The changes that a policy makes to an environment, as `unbloat env --json` prints them.
     Plan = Struct.new(:policy, :set, :unset, :notes, keyword_init: true)
 
+    # The directory of the files that are built for one platform.
     DIRECTORY = File.expand_path("../../native", __dir__)
     # Characters that take a path apart in `LD_PRELOAD` and `RUBYOPT`.
     UNQUOTABLE = /[\s:;$]/.freeze

@@ -4,6 +4,7 @@ module Unbloat
   module Puma
     # The workers of a cluster as Puma and the kernel see them at one moment.
     class Census
+      # A worker: its number, its process, the requests that it has served, and a {Linux::Memory}.
       Worker = Struct.new(:index, :pid, :requests, :memory, keyword_init: true)
 
       # @return [Array<Worker>] those whose memory could be read

@@ -14,15 +14,25 @@ module Unbloat
         place = caller_locations(1, 1).first
         options = Options.new(place: "#{place.path}:#{place.lineno}", **settings)
         @options[:unbloat] = options
-        # A pruned Bundler knows the gems that are named to it.
-        @options[:extra_runtime_dependencies] = Array(@options[:extra_runtime_dependencies]) | ["unbloat"]
         return unless options.limit
 
         hook = respond_to?(:before_worker_boot) ? :before_worker_boot : :on_worker_boot
         public_send(hook) { |index| Worker.start(index, options) }
       end
     end
+
+    # Puma's way of ending a file of settings. After `prune_bundler` only gems can be loaded that are named in these settings.
+    module Pruning
+      # Names this gem; called by Puma.
+      def _offer_plugins
+        @options[:extra_runtime_dependencies] = Array(@options[:extra_runtime_dependencies]) | ["unbloat"]
+        super
+      end
+    end
   end
 end
 
-Puma::DSL.include(Unbloat::Puma::DSL)
+Puma::DSL.class_eval do
+  include Unbloat::Puma::DSL
+  prepend Unbloat::Puma::Pruning
+end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "io/wait"
+
 module Unbloat
   module Puma
     # A thread in Puma's master: looks at the workers, asks for reforks, and replaces workers that ask for it, one at a time.
@@ -49,7 +51,8 @@ module Unbloat
       def refork_figures
         return {} unless @options.refork
 
-        { unshared_bytes: @refork.unshared_bytes, gain_bytes: @refork.gain_bytes, no_refork_because: @refork.reason }.compact
+        own = { unshared_bytes: @refork.unshared_bytes, gain_bytes: @refork.gain_bytes, no_refork_because: @refork.reason }
+        own.merge(@refork.outcome.to_h).compact
       end
 
       def now
@@ -85,7 +88,14 @@ module Unbloat
 
         private_bytes = census.forked.to_h { |worker| [worker.pid, worker.memory.private_bytes] }
         look = Refork::Look.new(at: now, private_bytes: private_bytes, pss: census.pss, mold_requests: census.mold.requests)
-        refork(census) if @refork.worth_it?(look)
+        before = @refork.outcome
+        worth_it = @refork.worth_it?(look)
+        tell(@refork.outcome) unless @refork.outcome.equal?(before)
+        refork(census) if worth_it
+      end
+
+      def tell(outcome)
+        @log.call("unbloat: the last refork has brought #{Limit.words(outcome.brought_bytes)}, where #{Limit.words(outcome.expected_bytes)} were expected")
       end
 
       def refork(census)
@@ -97,7 +107,10 @@ module Unbloat
       def ask_for_refork
         @refork.asked
         @asked_at = now
-        @counts[:reforks] += 1 if @launcher.refork
+        return unless @launcher.refork
+
+        Marks.set(:refork)
+        @counts[:reforks] += 1
       end
 
       # A wish of a worker: what, its process ID, its bytes.
@@ -118,6 +131,7 @@ module Unbloat
 
         @replaced_at = now
         @counts[:replacements] += 1
+        Marks.set(:replace)
         @log.call("unbloat: worker #{worker.index} (PID: #{worker.pid}) takes #{Limit.words(bytes)} of #{@options.limit}. Replaced when its requests are done")
         Process.kill(:TERM, worker.pid)
       rescue Errno::ESRCH

@@ -12,6 +12,7 @@ module Unbloat
       REFORK_EVERY = 600
       # Seconds between two looks at memory.
       LOOK_EVERY = 10
+      # All settings.
       NAMES = %i[policy refork refork_every limit pressure look_every].freeze
 
       # @return [String, nil] file and line where they are written

@@ -28,14 +28,13 @@ module Unbloat
           keep(options, {}, log)&.thread_variable_set(:fork_safe, true)
         end
 
-        # @return [Boolean] true if no thread of the worker's server is inside of a request and none waits
+        # Servers without a thread are leftovers of the process that this one was forked from. Puma's `Server#stats` is not asked: since
+        # Puma 7 that begins its maxima anew, which belong to whoever reads `Puma.stats`.
+        #
+        # @return [Boolean] true if no server here is inside of a request and no request waits
         def idle?
-          @server = ObjectSpace.each_object(::Puma::Server).first if @server.nil? || @owner != Process.pid
-          @owner = Process.pid
-          return false unless @server
-
-          stats = @server.stats
-          stats[:backlog].to_i.zero? && stats[:pool_capacity] == stats[:max_threads]
+          servers = ObjectSpace.each_object(::Puma::Server).select { |server| server.thread&.alive? }
+          !servers.empty? && servers.all? { |server| server.backlog.to_i.zero? && server.pool_capacity == server.max_threads }
         end
 
         private

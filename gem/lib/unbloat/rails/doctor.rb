@@ -8,6 +8,7 @@ module Unbloat
       # A check: the file, what it looks for, whether finding it is wrong, what is said, and the line.
       Check = Struct.new(:file, :pattern, :wrong_if_found, :says, :mend, keyword_init: true)
 
+      # All checks.
       CHECKS = [
         Check.new(file: "config/puma.rb", pattern: /^\s*plugin[ (]:unbloat/, wrong_if_found: false,
                   says: "Puma is not started lean", mend: "plugin :unbloat"),

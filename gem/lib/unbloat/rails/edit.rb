@@ -7,9 +7,13 @@ module Unbloat
   module Rails
     # An edit of one file that can be undone. No I/O but for the difference that is shown.
     class Edit
+      # The words before a command, for a shell.
       RUN = "bundle exec unbloat run -- "
+      # The same for `CMD [...]`.
       RUN_WORDS = RUN.split.map { |word| "\"#{word}\"" }.join(", ")
+      # The line for config/puma.rb.
       PLUGIN = "plugin :unbloat"
+      # The beginning of a `CMD` that starts Rails' server; a proxy before it belongs to it.
       SERVER_COMMAND = %r{^CMD \[(?=.*"(?:\./)?bin/rails", "server")(?:"\./bin/thrust", )?}.freeze
 
       # Files, how they are edited, and how that is undone.

@@ -8,6 +8,7 @@ module Unbloat
     class Options
       include Settings
 
+      # All settings.
       NAMES = %i[policy limit pressure look_every collect_every quiet_for log_jobs].freeze
 
       # @return [String] file and line where they are written

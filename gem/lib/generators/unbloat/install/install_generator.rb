@@ -4,12 +4,14 @@ require "rails/generators"
 require "unbloat/rails/edit"
 
 module Unbloat
+  # Rails finds generators by this name and their path.
   module Generators
     # `rails g unbloat:install` shows what it would change and asks; `rails destroy unbloat:install` takes it out again.
     class InstallGenerator < ::Rails::Generators::Base
       desc "Starts the servers of this application lean: edits config/puma.rb, Dockerfile and Procfile"
       class_option :yes, type: :boolean, default: false, desc: "Do not ask"
 
+      # Shows the differences, asks, and writes; backwards for `rails destroy`.
       def edit
         edits = Unbloat::Rails::Edit.in(destination_root, undo: behavior == :revoke)
         return say("unbloat: there is nothing to change") if edits.empty?
