@@ -13,7 +13,7 @@ demo: build
 	target/release/unbloat compare demo --output target/demo/demo.unbloat
 
 test:
-	@scripts/deps build test apps gem
+	@scripts/deps build test apps gem lint
 	cargo test --workspace --locked
 	apps/test/run
 	gem/lint
@@ -26,7 +26,7 @@ gem: build
 
 # Everything that a release has, into target/packages, and its tests in other Debians. Needs root.
 packages:
-	@scripts/deps build gem
+	@scripts/deps build gem packages
 	deploy/packages
 	deploy/test/run
 

@@ -10,7 +10,7 @@ files() { (cd "$here" && find bin lib share -type f -o -type l) | sort; }
 
 if [ "${1:-}" = --uninstall ]; then
     files | while read -r file; do rm -f "$prefix/$file"; done
-    rmdir "$prefix/lib/unbloat" 2>/dev/null || true
+    for directory in lib/unbloat share/doc/unbloat; do rmdir "$prefix/$directory" 2>/dev/null || true; done
     echo "removed from $prefix"
     exit 0
 fi

@@ -12,21 +12,17 @@ class ExamplesTest < Minitest::Test
   PUMA = "bind 'tcp://127.0.0.1:0'\nworkers 1\n"
 
   # Runs a command in /app until Puma is up, and says how often its worker has the policy's allocator mapped.
-  def serve(setup, command)
+  def serve(setup, command, gemfile: GEMFILE)
     Dir.mktmpdir do |app|
       Dir.mkdir(File.join(app, "config"))
-      { "Gemfile" => GEMFILE, "config/puma.rb" => PUMA, "config.ru" => "run lambda { |env| [200, {}, []] }\n", "command" => command }.each do |file, text|
+      { "Gemfile" => gemfile, "config/puma.rb" => PUMA, "config.ru" => "run lambda { |env| [200, {}, []] }\n", "command" => command }.each do |file, text|
         File.write(File.join(app, file), text)
       end
       output = in_scratch("trixie", <<~SH, app: app)
         #{setup}
         cd /app
-        (timeout 100 sh -e command > log 2>&1; true) &
-        for i in $(seq 600); do grep -q booted log && break; sleep 0.1; done
-        cat log
-        echo mapped $(grep -c libunbloat-jemalloc /proc/$(sed -n 's/.*(PID: \\([0-9]*\\)) booted.*/\\1/p' log | tail -n 1)/maps)
-        kill $(sed -n 's/.*Master PID: //p' log | tail -n 1)
-        wait
+        serve sh -e command
+        finish
       SH
       assert_match(/^mapped [1-9]/, output)
     end
@@ -34,6 +30,13 @@ class ExamplesTest < Minitest::Test
 
   def gem_setup
     "gem install --local --no-document /packages/#{package('*x86_64-linux.gem')} >/dev/null"
+  end
+
+  def image_setup
+    <<~SH
+      mkdir /oci /image && tar xf /packages/#{package('*-oci.tar')} -C /oci
+      for blob in /oci/blobs/sha256/*; do tar xzf $blob -C /image 2>/dev/null || true; done
+    SH
   end
 
   # The lines of a Dockerfile as a shell script. `COPY . .` is the application, which is there; `COPY --from=unbloat` takes from the image's root.
@@ -52,18 +55,28 @@ class ExamplesTest < Minitest::Test
 
   BLOCKS.fetch("dockerfile").each_with_index do |dockerfile, index|
     define_method("test_dockerfile_#{index}") do
-      image = <<~SH
-        mkdir /oci /image && tar xf /packages/#{package('*-oci.tar')} -C /oci
-        for blob in /oci/blobs/sha256/*; do tar xzf $blob -C /image 2>/dev/null || true; done
-      SH
-      setup = dockerfile.include?("--from=unbloat") ? image : gem_setup
+      setup = dockerfile.include?("--from=unbloat") ? image_setup : gem_setup
       serve(setup, shell_of(dockerfile))
     end
   end
 
-  def test_procfile
-    line = BLOCKS.fetch("procfile").first
-    serve(gem_setup, "exec #{line[/^web: (.*)$/, 1]}")
+  def command_of(procfile)
+    "exec #{procfile[/^web: (.*)$/, 1]}"
+  end
+
+  def test_procfile_with_the_gem
+    serve(gem_setup, command_of(BLOCKS.fetch("procfile").first))
+  end
+
+  # What the apt buildpack does with a .deb (its bin/compile), and the profile that it leaves.
+  def test_procfile_with_the_apt_buildpack
+    name = File.basename(BLOCKS.fetch("aptfile").first.chomp)
+    assert_equal package("*.deb"), name, "the package of the example is of another version"
+    setup = <<~SH
+      dpkg -x /packages/#{name} /app/.apt
+      export HOME=/app PATH="/app/.apt/usr/bin:$PATH" LD_LIBRARY_PATH=/app/.apt/usr/lib/x86_64-linux-gnu:/app/.apt/usr/lib
+    SH
+    serve(setup, command_of(BLOCKS.fetch("procfile").last), gemfile: "gem 'puma'\n")
   end
 
   def test_unit
@@ -79,12 +92,28 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  def test_manifest_is_yaml
+  # The sidecar in a root of its own, which shares the processes.
+  def test_sidecar
     require "yaml"
-    BLOCKS.fetch("yaml").each { |block| assert_kind_of Hash, YAML.safe_load(block) }
+    pod = YAML.safe_load(BLOCKS.fetch("yaml").first).fetch("spec")
+    sidecar = pod["containers"].find { |container| container["name"] == "unbloat" }
+    assert_equal pod["volumes"].map { |volume| volume["name"] }, sidecar["volumeMounts"].map { |mount| mount["name"] }
+    in_image = "chroot /image /usr/local/bin/unbloat"
+    output = in_scratch("trixie", <<~SH)
+      #{image_setup}
+      cd /app && printf 'bind "tcp://127.0.0.1:0"\nworkers 1\n' > puma.rb && echo 'run lambda { |env| [200, {}, []] }' > config.ru
+      serve puma -C puma.rb
+      mkdir -p /image/proc #{sidecar['volumeMounts'].map { |mount| "/image#{mount['mountPath']}" }.join(' ')}
+      mount -t proc proc /image/proc
+      timeout -s INT 5 #{in_image} #{sidecar['args'].join(' ')} || true
+      #{in_image} show --json #{sidecar['args'][sidecar['args'].index('--output') + 1]}
+      kill $(master)
+      wait
+    SH
+    assert_match(/puma: cluster worker 0/, output)
   end
 
   def test_no_block_is_left_out
-    assert_equal %w[dockerfile ini procfile yaml], BLOCKS.keys.sort
+    assert_equal %w[aptfile dockerfile ini procfile yaml], BLOCKS.keys.sort
   end
 end
