@@ -49,9 +49,9 @@ fn target_directory(out: &Path) -> PathBuf {
 
 fn build_runtime(workspace: &Path, target: &Path, library: &Path) {
     let mut cargo = cargo(workspace, target, "rustc", "unbloat-runtime", "standalone");
-    // `dlsym` is in libc since glibc 2.34 and here before, where the `libc` crate does not link it. The linker
-    // leaves out what is not needed.
-    run(cargo.args(["--lib", "--crate-type", "cdylib", "--", "-Clink-arg=-l:libdl.so.2"]));
+    // `dlsym` is in libdl before glibc 2.34. The reference is weak, for which a linker needs no library.
+    let dlsym = "-Clink-args=-Wl,--no-as-needed -l:libdl.so.2";
+    run(cargo.args(["--lib", "--crate-type", "cdylib", "--", dlsym]));
     let built = target.join(triple()).join("embedded/libunbloat_runtime.so");
     std::fs::copy(&built, library).unwrap_or_else(|error| panic!("cannot copy {}: {error}", built.display()));
 }

@@ -4,8 +4,7 @@
 use crate::line::Line;
 use crate::ruby::{Ruby, Value};
 use crate::settings::Settings;
-use crate::sys;
-use crate::{page, worker};
+use crate::{page, sys, worker};
 use core::ffi::{CStr, c_long, c_void};
 use core::fmt::Write as _;
 use unbloat_contract::{Compact, Snapshot, Step, Text, Word};
