@@ -2,12 +2,13 @@
 //! (format: `Documentation/filesystems/proc.rst`, section 1.1, of the Linux source).
 
 use crate::{Error, Pid, Result};
+use serde::{Deserialize, Serialize};
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The backing of a mapping, from its name in `maps`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     /// Unnamed anonymous memory.
     Anonymous,
@@ -23,6 +24,7 @@ pub enum Backing {
     /// memory).
     File {
         /// Its path in the process's own mount namespace.
+        #[serde(with = "crate::sandbox::path")]
         path: PathBuf,
         /// The name has been removed.
         deleted: bool,
@@ -30,7 +32,7 @@ pub enum Backing {
 }
 
 /// One mapping (VMA).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
@@ -146,7 +148,7 @@ impl Backing {
 const MAX_BYTES: u64 = 16 << 20;
 
 /// All mappings of a process, sorted by address, disjoint.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maps(Vec<Mapping>);
 
 impl Maps {

@@ -130,6 +130,22 @@ impl LiveMemory {
         Ok(LiveMemory { file, inherited: Some(inherit()?), ..tables })
     }
 
+    /// Opens the memory of a pinned process for single reads: through its file, which pins no page, and without a walk of its
+    /// page tables, so that it costs nothing however much is mapped. [`Memory::populated`] then names no part.
+    ///
+    /// # Errors
+    /// The process is gone, or may not be read.
+    pub fn at_hand(pinned: &crate::Pinned) -> Result<Self> {
+        let pid = pinned.pid();
+        let file = match pinned.memory() {
+            Some(memory) => memory.try_clone(),
+            None => File::open(pid.proc("mem")),
+        };
+        let file = file.map_err(|e| Error::from_io(pid, "the memory", e))?;
+        let (pages, populated) = (crate::PageMap::of(pid)?, Populated::default());
+        Ok(LiveMemory { pid, pages, populated, file: Some(file), inherited: None })
+    }
+
     /// Opens the page tables of a process whose memory may not be read: residency is known, and every read
     /// fails.
     ///

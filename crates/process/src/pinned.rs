@@ -104,7 +104,8 @@ impl Pinned {
         Ok(())
     }
 
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    /// Its descriptors, for a confined child to inherit.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let process = self.process.as_ref().map(|process| process.as_fd());
         process.into_iter().chain(self.memory.as_ref().map(|memory| memory.as_fd())).collect()
     }

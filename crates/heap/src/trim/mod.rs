@@ -187,7 +187,7 @@ impl Survey {
         if dry_run {
             return Ok(survey);
         }
-        Ok(match Prepared::of(&release, &memory, &maps) {
+        Ok(match Prepared::of(&release, &memory) {
             Ok(prepared) => Survey { next: Next::Call(Box::new(prepared)), ..survey },
             Err((outcome, why)) => survey.done(outcome, why),
         })
@@ -223,7 +223,7 @@ fn resident_bytes(pid: Pid) -> Result<u64> {
 mod x86_64 {
     use super::{
         AllocatorKind, Deserialize, Error, LiveMemory, Maps, Options, Outcome, Pid, Pinned, Release, Result,
-        Serialize, Trim, resident_bytes,
+        Serialize, Stopping, Trim, look_at, resident_bytes,
     };
     use crate::allocators::glibc::locks::ArenaLocks;
     use crate::allocators::{Release as ReleaseMethod, ReleaseCall};
@@ -248,22 +248,14 @@ mod x86_64 {
         call: Call,
         gadgets: Gadgets,
         locks: Option<ArenaLocks>,
-        unwinder: Unwinder,
     }
 
     impl Prepared {
-        pub(super) fn of(
-            release: &Release,
-            memory: &LiveMemory,
-            maps: &Maps,
-        ) -> Result<Self, (Outcome, String)> {
-            let pid = memory.pid();
+        pub(super) fn of(release: &Release, memory: &LiveMemory) -> Result<Self, (Outcome, String)> {
             let gadgets =
                 release.gadgets(memory).map_err(|unknown| (Outcome::Unsupported, unknown.to_string()))?;
             let locks = release.locks(memory).map_err(|why| (Outcome::Refused, why.to_string()))?;
-            let call = release.call.clone();
-            let unwinder = Unwinder::for_call(&call, pid, maps);
-            Ok(Prepared { call, gadgets, locks, unwinder })
+            Ok(Prepared { call: release.call.clone(), gadgets, locks })
         }
     }
 
@@ -274,8 +266,11 @@ mod x86_64 {
         options: &Options,
     ) -> Result<Trim> {
         let pid = trim.pid;
-        let Prepared { call, gadgets, mut locks, unwinder } = prepared;
-        let (memory, maps) = (LiveMemory::of_pinned(pinned)?, Maps::of(pid)?);
+        let Prepared { call, gadgets, mut locks } = prepared;
+        // Here is nothing that ends a walk: only single words of the target are read from now on.
+        let memory = LiveMemory::at_hand(pinned)?;
+        let maps = look_at(pinned, Stopping::Never, |_| Maps::of(pid))?;
+        let unwinder = Unwinder::for_call(&call, pinned);
         trim.rss_before_bytes = resident_bytes(pid)?;
         let host = Host { pid, pinned, memory: &memory, maps: &maps, gadgets: &gadgets, unwinder: &unwinder };
         let called = remote::call(&host, &call, options.timeout, || match &mut locks {
@@ -335,7 +330,7 @@ struct Prepared;
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Prepared {
-    fn of(_: &Release, _: &LiveMemory, _: &Maps) -> Result<Self, (Outcome, String)> {
+    fn of(_: &Release, _: &LiveMemory) -> Result<Self, (Outcome, String)> {
         Ok(Prepared)
     }
 }

@@ -5,7 +5,7 @@ use super::call::{LeftAlone, Returned};
 use super::gadgets::Gadgets;
 use super::moment;
 use super::refusal::{Failure, Refusal, Unfit};
-use super::unwind::Unwinder;
+use super::unwinder::Unwinder;
 use crate::{Error, LiveMemory, Maps, Memory, Pid, Pinned};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

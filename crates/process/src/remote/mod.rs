@@ -22,6 +22,7 @@
 //! | `tracee` | one thread under ptrace |
 //! | `stack` | a check that a stack can carry a call |
 //! | `unwind` | the functions on a stopped thread's call stack |
+//! | `unwinder` | a confined child that unwinds |
 //! | `gadgets` | code and data of the target's libc that the chain leads through |
 //! | `host` | the process: memory, mappings, gadgets |
 //! | `remaining` | the remaining time of a timeout |
@@ -52,6 +53,7 @@ mod tests;
 mod threads;
 mod tracee;
 mod unwind;
+mod unwinder;
 mod wait;
 
 pub use call::{Argument, Borrowed, Call, LeftAlone, Returned, Safety};
@@ -60,7 +62,7 @@ pub use host::Host;
 pub use preflight::check as preflight;
 pub use refusal::{Refusal, Unfit};
 pub use search::call;
-pub use unwind::Unwinder;
+pub use unwinder::Unwinder;
 
 /// Called after every action on a thread: each is a moment at which Unbloat may be killed, and the tests kill
 /// it at every one.

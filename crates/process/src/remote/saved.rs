@@ -108,11 +108,10 @@ fn check_stack(host: &Host<'_>, blocked: &Blocked, call: &Call, registers: &Regi
 /// Returns whether the thread may be executing some code. A stack that cannot be unwound is searched for any
 /// potential return address into it, so leftovers of earlier calls count as well.
 fn is_inside(host: &Host<'_>, code: &[Range<u64>], stack: &Stack, registers: &Registers) -> bool {
-    let here = |at: &u64| code.iter().any(|code| code.contains(at));
-    if here(&registers.program_counter()) {
+    if code.iter().any(|code| code.contains(&registers.program_counter())) {
         return true;
     }
-    stack.mentions(code) && host.unwinder.calls(registers, stack).is_none_or(|calls| calls.iter().any(here))
+    stack.mentions(code) && !host.unwinder.is_outside(registers, stack)
 }
 
 impl Saved {

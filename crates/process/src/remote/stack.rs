@@ -38,17 +38,31 @@ impl Stack {
             }
             _ => return Err(Unfit::ForeignStack),
         };
-        let used = stack_pointer & !7..bottom & !7;
-        if !mapping.write || mapping.shared || used.end - used.start > DEEPEST {
+        // The pages of a file may be somebody's who does not answer (FUSE).
+        if !mapping.write || mapping.shared || mapping.file().is_some() {
             return Err(Unfit::ForeignStack);
         }
-        // All of it, including the few pages that are not resident, since a swapped-out frame must not be
-        // missed. A guard in between means that the stack pointer is on another stack; it makes the read
-        // fail.
+        let used = stack_pointer & !7..bottom & !7;
+        Self::read(memory, &used)
+    }
+
+    /// Reads a used part.
+    ///
+    /// All of it, including the few pages that are not resident, since a swapped-out frame must not be missed. A guard in
+    /// between means that the stack pointer is on another stack; it makes the read fail.
+    pub(super) fn read(memory: &LiveMemory, used: &Range<u64>) -> Result<Self, Unfit> {
+        if used.end.checked_sub(used.start).is_none_or(|bytes| bytes > DEEPEST) {
+            return Err(Unfit::ForeignStack);
+        }
         let mut bytes = vec![0; (used.end - used.start) as usize];
         memory.read(used.start, &mut bytes).map_err(|_| Unfit::ForeignStack)?;
         let words = bytes.chunks_exact(8).filter_map(|w| w.try_into().ok()).map(u64::from_le_bytes).collect();
         Ok(Stack { start: used.start, words })
+    }
+
+    /// Its addresses.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.start..self.start + 8 * self.words.len() as u64
     }
 
     /// Returns the word at an address.

@@ -10,7 +10,6 @@
 //! without such information.
 
 use super::arch::{Registers, dwarf};
-use super::call::Call;
 use super::stack::Stack;
 use crate::elf::{Image, first_mappings};
 use crate::{Maps, Pid};
@@ -24,22 +23,21 @@ use std::time::{Duration, Instant};
 
 /// Size limit of a file's call frame information.
 const MAX_BYTES: u64 = 8 << 20;
-/// Size limit of that of all files together: several times that of a large application. It is read in a confined look and comes
-/// back in its message.
+/// Size limit of that of all files together: several times that of a large application.
 const MAX_BYTES_OF_ALL: u64 = 24 << 20;
 /// Maximum depth of a stack to unwind.
 const MAX_FRAMES: usize = 1024;
 /// Time limit for one stack. The thread is stopped meanwhile; 50 frames take some 0.1 ms.
 const MAX_TIME: Duration = Duration::from_millis(5);
 
-/// The call frame information of a process's program and libraries, read before any thread is stopped.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Unwinder {
+/// The call frame information of a process's program and libraries.
+#[derive(Debug, Default)]
+pub(super) struct FrameRules {
     files: Vec<FrameInformation>,
 }
 
 /// The call frame information of one file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 struct FrameInformation {
     /// Run-time addresses of the file's code.
     code: Vec<Range<u64>>,
@@ -52,39 +50,31 @@ struct FrameInformation {
 }
 
 /// The bytes of a section and its link-time address.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 struct Section {
     address: u64,
-    #[serde(with = "crate::sandbox::bytes")]
     bytes: Vec<u8>,
 }
 
-impl Unwinder {
+impl FrameRules {
     /// Reads the call frame information of every file mapped by a process. Files without any, or that cannot
     /// be opened, are skipped: a stack that leads through them cannot be unwound.
-    #[must_use]
-    pub fn of(pid: Pid, maps: &Maps) -> Self {
+    pub(super) fn of(pid: Pid, maps: &Maps) -> Self {
         let images = first_mappings(maps).filter_map(|mapping| Image::of_mapping(pid, mapping).ok());
         let mut left = MAX_BYTES_OF_ALL;
         let files = images.filter_map(|image| FrameInformation::of(&image)).take_while(|file| {
             let bytes = (file.index.bytes.len() + file.frames.bytes.len()) as u64;
             left.checked_sub(bytes).map(|rest| left = rest).is_some()
         });
-        Unwinder { files: files.collect() }
+        FrameRules { files: files.collect() }
     }
 
-    /// Reads the information that a call needs: none if it forbids no code.
-    #[must_use]
-    pub fn for_call(call: &Call, pid: Pid, maps: &Maps) -> Self {
-        if call.forbidden.is_empty() { Unwinder::default() } else { Unwinder::of(pid, maps) }
-    }
-
-    /// Returns run-time addresses in all functions on the thread's call stack, from the innermost to its
+    /// Returns run-time addresses in all functions on a call stack, from the innermost frame to the thread's
     /// first.
     ///
     /// `None` if the stack cannot be followed to its end beyond doubt.
-    pub(super) fn calls(&self, registers: &Registers, stack: &Stack) -> Option<Vec<u64>> {
-        let mut frame = Frame::innermost(registers);
+    pub(super) fn calls(&self, innermost: Frame, stack: &Stack) -> Option<Vec<u64>> {
+        let mut frame = innermost;
         let mut calls = vec![frame.pc];
         let begun = Instant::now();
         while calls.len() < MAX_FRAMES && begun.elapsed() < MAX_TIME {
@@ -139,7 +129,8 @@ impl FrameInformation {
 }
 
 /// One call on the stack: its location, and the registers that the rules may refer to.
-struct Frame {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Frame {
     pc: u64,
     /// Looked up instead of `pc`, since a return address may lie after the end of its function.
     within: u64,
@@ -156,14 +147,15 @@ enum Caller {
 }
 
 impl Frame {
-    fn innermost(registers: &Registers) -> Self {
+    /// The frame of the function in which a thread has stopped.
+    pub(super) fn innermost(registers: &Registers) -> Self {
         let (pc, stack_pointer) = (registers.program_counter(), registers.stack_pointer());
         Frame { pc, within: pc, stack_pointer, registers: dwarf::of(registers) }
     }
 
-    fn caller(&self, unwinder: &Unwinder, stack: &Stack) -> Option<Caller> {
+    fn caller(&self, rules: &FrameRules, stack: &Stack) -> Option<Caller> {
         let file =
-            unwinder.files.iter().find(|file| file.code.iter().any(|code| code.contains(&self.within)))?;
+            rules.files.iter().find(|file| file.code.iter().any(|code| code.contains(&self.within)))?;
         let mut context = UnwindContext::new();
         let rules = file.rules(self.within, &mut context)?;
         let CfaRule::RegisterAndOffset { register, offset } = rules.cfa() else { return None };

@@ -13,11 +13,11 @@
 //! | `child` | the child's life: confinement, work, message |
 //! | `filter` | the system calls of the child |
 //! | `parent` | receives the message, ends the child |
-//! | `names`, `path`, `bytes`, `io_error` | static strings, paths and kernel errors across the boundary |
+//! | `servant` | a child that answers questions |
+//! | `names`, `path`, `io_error` | static strings, paths and kernel errors across the boundary |
 
 #![allow(unsafe_code)] // fork, and what a child does to itself
 
-pub mod bytes;
 mod child;
 mod filter;
 mod gave_up;
@@ -26,6 +26,7 @@ mod limits;
 pub mod names;
 mod parent;
 pub mod path;
+pub(crate) mod servant;
 #[cfg(test)]
 mod tests;
 

@@ -18,24 +18,57 @@ const STEP: usize = 64 << 10;
 /// Maximum length of the child's last words.
 const MAX_LAST_WORDS: usize = 512;
 
+/// Time for a killed child to end. One that waits for a file system that does not answer (a page of a FUSE file that the target
+/// has mapped) cannot be killed; it is left behind.
+const KILLED: Duration = Duration::from_secs(2);
+
 /// A child that has not been awaited, so that its PID is still its own; killed when dropped.
-struct Child(Option<Pid>);
+#[derive(Debug)]
+pub(super) struct Child {
+    pid: Option<Pid>,
+    /// Readable when it has ended; `None` before Linux 5.3.
+    ended: Option<OwnedFd>,
+}
 
 impl Child {
-    /// Ends it, if still running, and returns its wait status.
-    fn end(mut self) -> Option<WaitStatus> {
-        let child = self.0.take()?;
-        reap(child)
+    /// The child with this PID, which nobody else awaits.
+    pub(super) fn of(pid: Pid) -> Self {
+        Child { pid: Some(pid), ended: open_pidfd(crate::Pid(pid.as_raw())).ok().flatten() }
+    }
+
+    /// Waits for its end, and returns its wait status; `None` if it has not ended by then, and is killed.
+    fn end(mut self, deadline: Instant) -> Option<WaitStatus> {
+        if self.ends_by(deadline) { reap(self.pid.take()?) } else { None }
+    }
+
+    /// Returns whether it ends in time, as far as the kernel tells.
+    fn ends_by(&self, deadline: Instant) -> bool {
+        let Some(ended) = &self.ended else { return true };
+        loop {
+            match poll(&mut [PollFd::new(ended.as_fd(), PollFlags::POLLIN)], until(deadline)) {
+                Ok(1..) => return true,
+                Ok(0) | Err(Errno::EINTR) if Instant::now() < deadline => {}
+                _ => return false,
+            }
+        }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if let Some(child) = self.0.take() {
-            let _ = kill(child, Signal::SIGKILL);
-            reap(child);
+        if let Some(pid) = self.pid.take() {
+            let _ = kill(pid, Signal::SIGKILL);
+            if self.ends_by(Instant::now() + KILLED) {
+                reap(pid);
+            }
         }
     }
+}
+
+/// Returns the time until a deadline, rounded up, because a timeout of 0 would return without waiting; a minute at most.
+fn until(deadline: Instant) -> PollTimeout {
+    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+    PollTimeout::from(left.as_millis().min(60_000) as u16)
 }
 
 fn reap(child: Pid) -> Option<WaitStatus> {
@@ -57,19 +90,19 @@ pub(super) fn receive(
     message: PipeReader,
     errors: PipeReader,
 ) -> Result<Vec<u8>, GaveUp> {
-    let ended = open_pidfd(crate::Pid(child.as_raw())).ok().flatten();
-    let child = Child(Some(child));
+    let child = Child::of(child);
+    let ended = child.ended.as_ref();
     let begun = Instant::now();
     let deadline = begun + limits.deadline.saturating_mul(PATIENCE);
     let late = || GaveUp::Deadline { after: begun.elapsed() };
     let most = limits.message_bytes.saturating_add(1);
-    let bytes = read_until(&message, ended.as_ref(), most, deadline)?.ok_or_else(late)?;
+    let bytes = read_until(&message, ended, most, deadline)?.ok_or_else(late)?;
     if bytes.len() > limits.message_bytes {
         return Err(GaveUp::TooLarge { bytes: limits.message_bytes });
     }
-    let words = read_until(&errors, ended.as_ref(), MAX_LAST_WORDS, deadline)?.ok_or_else(late)?;
+    let words = read_until(&errors, ended, MAX_LAST_WORDS, deadline)?.ok_or_else(late)?;
     let words = String::from_utf8_lossy(&words).into_owned();
-    match child.end() {
+    match child.end(deadline) {
         Some(WaitStatus::Exited(_, status)) => match Exit::of(status) {
             Some(Exit::Done) => Ok(bytes),
             Some(Exit::Unconfined) => Err(GaveUp::Unconfined { reason: first_line(&words) }),
@@ -82,7 +115,8 @@ pub(super) fn receive(
             Err(GaveUp::Memory { bytes: limits.memory_bytes })
         }
         Some(WaitStatus::Signaled(_, signal, _)) => Err(GaveUp::Crashed { signal }),
-        _ => Err(GaveUp::Garbled),
+        Some(_) => Err(GaveUp::Garbled),
+        None => Err(late()),
     }
 }
 
@@ -96,15 +130,12 @@ fn read_until(
 ) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     while bytes.len() < most {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if Instant::now() >= deadline {
             return Ok(None);
         }
-        // Rounded up, because a timeout of 0 would return without waiting.
-        let left = (left + Duration::from_millis(1)).as_millis().min(60_000) as u16;
         let waited_for = std::iter::once(pipe.as_fd()).chain(ended.map(|ended| ended.as_fd()));
         let mut ready: Vec<_> = waited_for.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        match poll(&mut ready, PollTimeout::from(left)) {
+        match poll(&mut ready, until(deadline)) {
             Ok(0) | Err(Errno::EINTR) => continue,
             Ok(_) => {}
             Err(errno) => return Err(errno.into()),

@@ -38,6 +38,19 @@ fn a_look_that_never_ends_is_ended() {
     assert!(start.elapsed() >= SMALL.deadline);
 }
 
+/// One that an attacker has taken over.
+#[test]
+fn a_look_that_closes_its_pipes_and_lives_on_is_ended() {
+    let result = confined(|| {
+        for descriptor in (0..64).filter(|fd| std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok()) {
+            // SAFETY: nothing in this copy uses them any more.
+            let _ = unsafe { nix::libc::close(descriptor) };
+        }
+        std::thread::sleep(Duration::from_secs(3600));
+    });
+    assert!(matches!(result, Err(GaveUp::Deadline { .. })), "{result:?}");
+}
+
 #[test]
 fn a_look_that_takes_too_much_memory_is_ended() {
     let result = confined(|| {

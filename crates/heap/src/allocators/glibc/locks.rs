@@ -19,6 +19,8 @@ use unbloat_process::{LiveMemory, Memory, ResidentOnly};
 
 /// Maximum time to hold a thread while waiting to see all locks free.
 const PATIENCE: Duration = Duration::from_micros(300);
+/// Arenas that may appear between two attempts.
+const MAX_NEW: usize = 256;
 /// Size of the lock: the first word of `struct malloc_state`, 32 bits; 0 means free.
 const LOCK_BYTES: usize = 4;
 
@@ -37,29 +39,41 @@ impl ArenaLocks {
     /// # Errors
     /// The ring of arenas cannot be followed to its end.
     pub fn of(glibc: &Glibc, memory: &LiveMemory) -> Result<Self, ArenaError> {
-        let mut locks = ArenaLocks { glibc: glibc.clone(), arenas: Vec::new(), newest: 0 };
-        locks.list(memory)?;
-        Ok(locks)
-    }
-
-    fn list(&mut self, memory: &LiveMemory) -> Result<(), ArenaError> {
-        let ring = self.glibc.arenas(&ResidentOnly::new(memory))?;
+        let ring = glibc.arenas(&ResidentOnly::new(memory))?;
         if let Some(broken) = ring.broken {
             return Err(broken);
         }
-        self.arenas = ring.arenas.iter().map(|arena| arena.address).collect();
-        self.newest = self.arenas.get(1).copied().unwrap_or(self.glibc.main_arena);
-        Ok(())
+        let arenas: Vec<u64> = ring.arenas.iter().map(|arena| arena.address).collect();
+        let newest = arenas.get(1).copied().unwrap_or(glibc.main_arena);
+        Ok(ArenaLocks { glibc: glibc.clone(), arenas, newest })
+    }
+
+    /// Adds the arenas before the newest known one, for the next attempt. If they do not lead there, it finds the same again.
+    fn learn(&mut self, memory: &LiveMemory, newest: u64) {
+        let (mut at, mut new) = (newest, Vec::new());
+        while at != self.newest && new.len() < MAX_NEW {
+            new.push(at);
+            let Some(next) = at.checked_add(self.glibc.layout.next()) else { return };
+            let Ok(next) = memory.word(next) else { return };
+            at = next;
+        }
+        if at == self.newest {
+            self.arenas.append(&mut new);
+            self.newest = newest;
+        }
     }
 
     /// Determines whether a currently stopped thread is outside malloc.
     pub fn verdict(&mut self, memory: &LiveMemory) -> Safety {
         let start = Instant::now();
         let next = self.glibc.main_arena + self.glibc.layout.next();
-        if memory.word(next).ok() != Some(self.newest) {
-            // Prepares the next attempt; on failure that attempt finds the same again.
-            let _ = self.list(memory);
-            return Safety::Busy("a new arena has just appeared");
+        match memory.word(next) {
+            Ok(newest) if newest == self.newest => {}
+            Ok(newest) => {
+                self.learn(memory, newest);
+                return Safety::Busy("a new arena has just appeared");
+            }
+            Err(_) => return Safety::Busy("an arena's lock could not be read"),
         }
         let mut waiting = self.arenas.clone();
         let mut words = vec![0; waiting.len() * LOCK_BYTES];

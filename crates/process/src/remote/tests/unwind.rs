@@ -7,11 +7,14 @@ static INSIDE: LazyLock<Program> = LazyLock::new(|| {
 });
 
 /// Returns the outcome of a call in a program that waits in `place`, and whether it then continues.
-fn called(place: &str, unwinder: impl Fn(Pid, &Maps) -> Unwinder) -> (Result<Borrowed, Refusal>, String) {
+fn called(
+    place: &str,
+    unwinder: fn(&Pinned, &[Range<u64>]) -> Unwinder,
+) -> (Result<Borrowed, Refusal>, String) {
     let mut target = Target::start_ready(INSIDE.command().arg(place));
     let code = code_of(&target.line());
     let ready = Ready::of(target.pid(), &LIBC);
-    let unwinder = unwinder(ready.pid, &ready.maps);
+    let unwinder = unwinder(&ready.pinned, std::slice::from_ref(&code));
     let outcome = ready.call_outside(vec![code], &unwinder);
     (outcome, target.ask("x"))
 }
@@ -24,7 +27,7 @@ fn code_of(line: &str) -> Range<u64> {
 
 #[test]
 fn a_thread_inside_of_forbidden_code_is_left_alone() {
-    for unwinder in [Unwinder::of, |_: Pid, _: &Maps| Unwinder::default()] {
+    for unwinder in [Unwinder::of, |_: &Pinned, _: &[Range<u64>]| Unwinder::default()] {
         let (outcome, answer) = called("inside", unwinder);
         assert!(matches!(outcome, Err(Refusal::NoSafePoint { .. })), "{outcome:?}");
         assert_eq!(answer, "done");
