@@ -5,7 +5,8 @@
  * comes back where the program that is about to be executed is Ruby by its name or by its script's first line. A Ruby that is not
  * recognized (behind a shell, under another name) starts itself again; this only saves the second start.
  *
- * All of it may run in the child of a vfork(2): nothing is allocated or written but on the stack.
+ * All of it may run in the child of a vfork(2): nothing is allocated or written but on the stack, of which it takes at most 8 KiB,
+ * as glibc's own execvp does for the names that it tries (PATH_MAX). The smallest thread has 16 KiB.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MAX_VARIABLES = 2048, MAX_LIST = 4096, FIRST_LINE = 256 };
+/* An environment with more, or with longer lists, is passed on as it is; a Ruby then starts itself again. */
+enum { MAX_VARIABLES = 512, MAX_LIST = 1024, FIRST_LINE = 256 };
 
 typedef int Execve(const char *, char *const[], char *const[]);
 

@@ -119,6 +119,63 @@ fn a_ruby_that_a_ruby_starts_is_started_once() {
     }
 }
 
+/// Executes `ruby`, with so many variables and an LD_PRELOAD of so many bytes, on a stack of 16 KiB.
+const SMALL_STACK: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static char preload[65536] = "LD_PRELOAD=/nonexistent/", *variables[8192], *ruby[] = { 0, 0 };
+static void *start(void *unused) { execve(ruby[0], ruby, variables); return unused; }
+int main(int argc, char **argv) {
+    static char entry[4096];
+    int count = 0, more = atoi(argv[3]);
+    snprintf(entry, sizeof entry, "UNBLOAT_PRELOAD=%s", argv[2]);
+    memset(preload + strlen(preload), 'x', atoi(argv[4]));
+    variables[count++] = preload;
+    variables[count++] = entry;
+    variables[count++] = "RUBYOPT=-r/somewhere/libunbloat.so";
+    while (count < more) variables[count++] = "ANOTHER=variable";
+    ruby[0] = argv[1];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, 16384)) return 3;
+    if (pthread_create(&thread, &attributes, start, 0)) return 4;
+    pthread_join(thread, 0);
+    return 5;
+}
+"#;
+
+/// The smallest thread may execute a Ruby, whatever environment it hands on. (Here `ruby` is env(1), which prints what it gets.)
+#[test]
+fn an_execution_fits_into_the_smallest_stack() {
+    let home = Home::new();
+    let directory = home.0.path();
+    let [installed, source, program, ruby] =
+        ["installed", "small.c", "small", "ruby"].map(|name| directory.join(name));
+    assert!(home.unbloat(&["install", installed.to_str().unwrap()]).output().unwrap().status.success());
+    fs::write(&source, SMALL_STACK).unwrap();
+    std::os::unix::fs::symlink("/usr/bin/env", &ruby).unwrap();
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-O1", "-pthread", "-Wl,-z,now", "-o"]).arg(&program).arg(&source);
+    assert!(compiler.status().unwrap().success(), "run scripts/deps test");
+    let library = installed.join("libunbloat-jemalloc.so");
+    let preload = |variables: usize, bytes: usize| {
+        let mut command = Command::new(&program);
+        command.arg(&ruby).arg(&library).args([variables.to_string(), bytes.to_string()]);
+        let output = command.env("LD_PRELOAD", &library).output().unwrap();
+        assert!(output.status.success(), "{variables} variables, {bytes} bytes: {output:?}");
+        stdout(&output).lines().find(|line| line.starts_with("LD_PRELOAD=")).unwrap().to_owned()
+    };
+    let ours = format!("LD_PRELOAD={}:/nonexistent/x", library.display());
+    assert!(preload(400, 900).starts_with(&ours));
+    for (variables, bytes) in [(2000, 900), (400, 4000), (2000, 4000), (8000, 60_000)] {
+        assert!(preload(variables, bytes).starts_with("LD_PRELOAD=/nonexistent/x"), "{variables} {bytes}");
+    }
+}
+
 /// Another interposer of execve is called as before, and every error is the kernel's.
 #[test]
 fn another_library_that_watches_executions_sees_them_all() {
