@@ -7,6 +7,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use unbloat_contract::{MAGIC, Text, WORDS, pack};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
 /// Clears the screen, sets the window's title, writes to the clipboard (also in C1 controls), reverses text,
@@ -50,6 +51,48 @@ fn a_process_cannot_act_through_its_name() {
     ] {
         let shown = text(&arguments.join(" "), &unbloat(arguments));
         assert!(!shown.is_empty(), "{arguments:?}");
+    }
+}
+
+/// Status pages with everything that a page can say: texts that act, the largest numbers, a policy that does not exist, and noise.
+#[test]
+fn a_process_cannot_act_through_its_status_page() {
+    let program = Program::build(Compiler::System, c_program("hostile"), &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let target = Target::start_ready(program.command().arg("ownpage").arg("0").arg(directory.path()));
+    let pid = &target.pid().to_string();
+    let texts = [Text::Policy, Text::Allocator, Text::Library, Text::Ruby, Text::Notice];
+    for (number, policy) in
+        [(0, NAME), (u64::MAX, "allocator=jemalloc,trim=adaptive"), (1 << 63, "lean"), (7, "\u{1b}]0;")]
+    {
+        let mut words = [number; WORDS];
+        words[0] = MAGIC;
+        for place in texts {
+            let text = if place == Text::Policy { policy } else { NAME };
+            let room = words[place.first_word()..].iter_mut();
+            room.zip(pack(place, text)).for_each(|(word, new)| *word = new);
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let page = directory.path().join("unbloat-1/4026531836-1.status");
+        std::fs::write(page, bytes).unwrap();
+        for arguments in [
+            &["status", pid][..],
+            &["status", "--json", pid],
+            &["status"],
+            &["inspect", pid],
+            &["inspect", "--json", pid],
+            &["trim", "--dry-run", pid],
+        ] {
+            let output = unbloat(arguments);
+            let shown = text(&format!("{number} {policy:?} {arguments:?}"), &output);
+            assert!(
+                matches!(output.status.code(), Some(0 | 1)),
+                "{number} {policy:?} {arguments:?}: {shown}"
+            );
+            assert!(!shown.contains("panicked"), "{shown}");
+        }
+        let shown = text("status", &unbloat(&["status", pid]));
+        assert!(shown.contains("owned") || shown.contains(policy), "the page is shown: {shown}");
     }
 }
 

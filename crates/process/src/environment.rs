@@ -6,11 +6,15 @@
 //! `environ` points to the copy.
 
 use crate::elf::first_mappings;
+use crate::watch::read_up_to;
 use crate::{
     Error, Image, LiveMemory, Maps, Memory, Pid, Pinned, ResidentOnly, Result, Stopping, look, page_size,
 };
 use std::collections::BTreeMap;
 
+/// What `execve` takes of arguments and variables together with the usual limit of the stack, 8 MiB (a quarter of it:
+/// `bprm_stack_limits`, fs/exec.c). A process may declare any part of its memory to be its environment (`PR_SET_MM_MAP`, prctl(2)).
+const MAX_BYTES: u64 = 2 << 20;
 /// Upper bound on the number of variables, as a sanity check.
 const MAX_VARIABLES: u64 = 100_000;
 /// The longest variable that `execve` takes, in pages (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
@@ -22,8 +26,10 @@ const MAX_VARIABLE_PAGES: u64 = 32;
 /// # Errors
 /// The process is gone, or access to it is denied.
 pub fn environment(pid: Pid) -> Result<BTreeMap<String, String>> {
-    let bytes = std::fs::read(pid.proc("environ")).map_err(|e| Error::from_io(pid, "the environment", e))?;
-    Ok(bytes.split(|&b| b == 0).filter_map(variable).collect())
+    let bytes = read_up_to(&pid.proc("environ"), MAX_BYTES);
+    let bytes = bytes.map_err(|e| Error::from_io(pid, "the environment", e))?;
+    let entries = bytes.split(|&b| b == 0).filter(|entry| !entry.is_empty());
+    Ok(entries.filter_map(variable).collect())
 }
 
 /// Returns the variables and values that `getenv` would find now, read from memory by a confined child.

@@ -5,7 +5,7 @@
 
 use crate::{Error, Pid, Result, Rollup, Stat};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use unbloat_untrusted::Untrusted;
@@ -56,11 +56,11 @@ impl ProcFs {
         std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok().map(Pid)
     }
 
-    /// Returns the command line with the arguments joined by spaces; `None` if there is none (a zombie, a
-    /// kernel thread).
+    /// Returns the command line with the arguments joined by spaces, up to [`MAX_COMMAND_BYTES`]; `None` if there is none (a
+    /// zombie, a kernel thread).
     #[must_use]
     pub fn command(&self, pid: Pid) -> Option<Untrusted> {
-        let bytes = std::fs::read(self.path(pid, "cmdline")).ok()?;
+        let bytes = read_up_to(&self.path(pid, "cmdline"), MAX_COMMAND_BYTES).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let text = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
         (!text.is_empty()).then(|| text.into())
@@ -82,6 +82,17 @@ impl ProcFs {
     fn path(&self, pid: Pid, file: &str) -> PathBuf {
         self.root.join(pid.to_string()).join(file)
     }
+}
+
+/// Maximum length of a command line. A process may declare any part of its memory to be its command line
+/// (`PR_SET_MM_MAP`, prctl(2)), terabytes that it maps without having them.
+const MAX_COMMAND_BYTES: u64 = 16 << 10;
+
+/// Reads the beginning of a file whose length the process decides.
+pub(crate) fn read_up_to(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The number most recently assigned to a process or thread.

