@@ -12,7 +12,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What `execve` takes of arguments and variables together with the usual limit of the stack, 8 MiB (a quarter of it:
+/// The limit of `execve` for arguments and variables together where that of the stack is the usual 8 MiB (a quarter of it:
 /// `bprm_stack_limits`, fs/exec.c). A process may declare any part of its memory to be its environment (`PR_SET_MM_MAP`, prctl(2)).
 const MAX_BYTES: u64 = 2 << 20;
 /// Upper bound on the number of variables, as a sanity check.

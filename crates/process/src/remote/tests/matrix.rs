@@ -234,14 +234,16 @@ fn whatever_happens_a_wait_ends_late_rather_than_early() {
         return;
     };
     for wait in Wait::all() {
-        let mut total = (0, 0);
+        let (mut total, mut without) = ((0, 0), 0);
         for moment in 1..MAX_MOMENTS {
             // The first taken moves on from moment to moment.
             let cells = cells_at(wait, moment).into_iter().skip(moment as usize % step).step_by(step);
             let cells: Vec<Cell> = cells.collect();
             let happened = run_all(&cells, 16);
             total = (total.0 + cells.len(), total.1 + happened);
-            if happened == 0 {
+            // One alone may be bad luck, where each has few cells or the machine is busy.
+            without = if happened == 0 { without + 1 } else { 0 };
+            if without == 3 {
                 break;
             }
         }
