@@ -40,7 +40,7 @@
 //! | [`recommend`] | the answer by the plan's rule |
 //! | [`remedy`] | the one change that would decide an experiment |
 //! | [`deploy`] | the lines that put a variant into production |
-//! | [`tune`] | the search for the best set-up, from one plan |
+//! | [`tune`] | the search for the best setup, from one plan |
 //! | [`versus`] | two experiments beside each other |
 
 pub mod analysis;

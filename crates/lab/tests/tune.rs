@@ -197,7 +197,7 @@ fn the_best_set_up_is_found_and_proved_on_fresh_runs() {
         "it costs p95: {:?}",
         fate("lean + gc-early")
     );
-    assert!(fate("arenas=4").is_some(), "the plan's own set-ups are tried, too");
+    assert!(fate("arenas=4").is_some(), "the plan's own setups are tried, too");
     assert!(found.left_out.iter().all(|left| left.what != "refork"));
     // The final comparison: the control and the two, with runs as long as the plan's, none of them from the rounds.
     let stored = Stored::read(&found.recording).unwrap();

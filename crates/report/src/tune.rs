@@ -20,7 +20,7 @@ pub fn text(found: &SearchResult, last: &Experiment, style: &Style) -> String {
     let columns = columns(&found.tried);
     let width = found.tried.iter().map(|tried| tried.variant.name.chars().count()).max().unwrap_or(0).max(6);
     let heads: String = columns.iter().map(|metric| format!("  {:>9}", metric.short())).collect();
-    let head = format!("  {:width$}  {:>6}{heads}  then", "set-up", "blocks");
+    let head = format!("  {:width$}  {:>6}{heads}  then", "setup", "blocks");
     let _ = writeln!(out, "{}", style.paint(Ink::Dim, &head));
     for tried in &found.tried {
         let cell = |metric: &Metric| format!("  {:>9}", ratio(tried, *metric).unwrap_or_default());

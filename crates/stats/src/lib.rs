@@ -16,7 +16,7 @@
 //! | [`median`] | the median of a few runs |
 //! | [`forecast`] | the chance of an answer, and variants that cannot win any more |
 //! | [`effort`] | blocks, or less noise, that would decide an open requirement |
-//! | [`halving`] | selects the set-ups that deserve a full comparison |
+//! | [`halving`] | selects the setups that deserve a full comparison |
 //! | [`tail`] | a measure of the tail that does not jump |
 //! | [`growth`] | the growth of a series over time |
 

@@ -36,9 +36,9 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     /// Show the live objects of running Rubies by class: count, slots, malloc memory.
     Objects(objects::Args),
-    /// Show what the loaded code of running Rubies takes, by gem and file.
+    /// Show the memory of loaded code in running Rubies, by gem and file.
     Code(code::Args),
-    /// Show who holds the memory of running Rubies: what retains most, by which path; what waits for a collection.
+    /// Show the objects that retain most memory in running Rubies, the paths that hold them, and the garbage.
     Holds(holds::Args),
     /// Put load on a server and measure the latency its users experience.
     Bench(bench::Args),
@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// Start a server or load on behalf of `compare`; not for direct use.
     #[command(hide = true)]
     Keep(keep::Args),
-    /// Check the machine, the container and a process, and say which line mends what is found.
+    /// Check the machine, the container and a process, and print the command that fixes each problem.
     Doctor(doctor::Args),
     /// Write man pages and completions, for packages.
     #[command(hide = true)]

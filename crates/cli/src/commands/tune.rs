@@ -105,7 +105,7 @@ fn dry_run(plan: &Plan, variants: &[Variant]) -> anyhow::Result<Exit> {
     let is_installed = |library: &str| unbloat_lab::library::find(library).is_some();
     let space = space(plan, control, own, None, is_installed);
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}: {} set-ups against {}", plan.title, space.candidates.len(), control.name)?;
+    writeln!(out, "{}: {} setups against {}", plan.title, space.candidates.len(), control.name)?;
     for variant in &space.candidates {
         let words = variant.words(Path::new("unbloat")).join(" ");
         let start = variant.start.as_ref().filter(|_| variant.start != control.start);

@@ -13,11 +13,11 @@ fn examined(home: &Home, pid: Option<u32>) -> (serde_json::Value, Option<i32>) {
     (document, output.status.code())
 }
 
-/// The state of a check, and the line that mends what it found.
+/// The state of a check, and the command that fixes the problem.
 fn state<'a>(document: &'a serde_json::Value, check: &str) -> (&'a str, Option<&'a str>) {
     let checks = document["checks"].as_array().unwrap();
     let found = checks.iter().find(|found| found["check"] == check).unwrap();
-    (found["state"].as_str().unwrap(), found["mend"].as_str())
+    (found["state"].as_str().unwrap(), found["fix"].as_str())
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn an_allocator_that_was_asked_for_and_is_not_there_is_a_problem() {
     let (guard, mut out) = Guard::spawn(&mut command);
     assert_eq!(line(&mut out), "ready");
     let (document, status) = examined(&home, Some(guard.0.id()));
-    let (found, mend) = state(&document, "allocator");
+    let (found, fix) = state(&document, "allocator");
     assert_eq!((found, status), ("problem", Some(3)), "{document:#}");
-    assert!(mend.unwrap().contains("/usr/lib/nowhere/libjemalloc.so.2"), "{document:#}");
+    assert!(fix.unwrap().contains("/usr/lib/nowhere/libjemalloc.so.2"), "{document:#}");
     assert_eq!(state(&document, "policy").0, "advice");
 }
 

@@ -104,7 +104,7 @@ pub enum SearchError {
     Text(#[from] toml::ser::Error),
     /// There is nothing to try.
     #[error(
-        "no set-up is left that could be compared: none of those tried has a run that counts. The first reason: {0}"
+        "no setup is left that could be compared: none of those tried has a run that counts. The first reason: {0}"
     )]
     NothingWorks(String),
 }

@@ -104,7 +104,7 @@ impl Follow for Follower {
     fn round(&mut self, number: usize, of: usize, round: &Round) {
         let Round { candidates, blocks, kept } = *round;
         let blocks = if blocks == 1 { "one short run".to_owned() } else { format!("{blocks} short runs") };
-        self.0.say(&format!("round {number} of {of}: {candidates} set-ups, {blocks} each; {kept} are kept"));
+        self.0.say(&format!("round {number} of {of}: {candidates} setups, {blocks} each; {kept} are kept"));
     }
 
     fn finals(&mut self, finalists: &[Variant]) {

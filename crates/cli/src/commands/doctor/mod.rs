@@ -21,9 +21,9 @@ use unbloat_untrusted::Untrusted;
 
 /// Options of `unbloat doctor`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Leaves with status 3 when a check has found a problem. Advice alone is status 0.")]
+#[command(after_help = "The exit status is 3 if a check finds a problem, and 0 if there is only advice.")]
 pub(crate) struct Args {
-    /// A server to check as well.
+    /// A server to check in addition.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
     /// Print one JSON document (docs/reference/doctor.schema.json).
@@ -67,18 +67,18 @@ struct Finding {
     state: &'static str,
     what: Untrusted,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<Untrusted>,
+    fix: Option<Untrusted>,
 }
 
 impl Finding {
     fn new(check: &'static str, place: Place, verdict: Verdict) -> Self {
-        let (state, what, mend) = match verdict {
+        let (state, what, fix) = match verdict {
             Verdict::Fine(what) => ("fine", what, None),
             Verdict::Unknown(what) => ("unknown", what, None),
-            Verdict::Advice(what, mend) => ("advice", what, Some(mend)),
-            Verdict::Problem(what, mend) => ("problem", what, Some(mend)),
+            Verdict::Advice(what, fix) => ("advice", what, Some(fix)),
+            Verdict::Problem(what, fix) => ("problem", what, Some(fix)),
         };
-        Self { check, place, state, what: what.into(), mend: mend.map(Untrusted::from) }
+        Self { check, place, state, what: what.into(), fix: fix.map(Untrusted::from) }
     }
 }
 
@@ -105,8 +105,8 @@ fn examine<Subject>(checks: &[Check<Subject>], place: Place, subject: &Subject) 
 
 fn tell(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
     writeln!(out, "{:<9}{:<15}{}", finding.state, finding.check, finding.what)?;
-    match &finding.mend {
-        Some(mend) => writeln!(out, "{:24}→ {mend}", ""),
+    match &finding.fix {
+        Some(fix) => writeln!(out, "{:24}→ {fix}", ""),
         None => Ok(()),
     }
 }

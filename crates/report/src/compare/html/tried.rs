@@ -15,7 +15,7 @@ pub(super) fn tried(search: Option<&SearchResult>) -> Markup {
             table.sortable {
                 thead {
                     tr {
-                        th { "set-up" }
+                        th { "setup" }
                         th { "blocks" }
                         @for metric in &columns { th title=(metric.words()) { (metric.short()) } }
                         th { "then" }
