@@ -62,8 +62,7 @@ fn build_jemalloc(workspace: &Path, target: &Path, library: &Path) {
     cargo.env("CFLAGS", format!("-include {}", versions.display()));
     let messages = run(cargo.arg("--message-format=json-render-diagnostics"));
     let archive = jemalloc_out_directory(&messages).join("lib/libjemalloc_pic.a");
-    let compiler = env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
-    run(Command::new(compiler)
+    run(Command::new(compiler())
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wl,-z,now,-z,relro", "-Wl,-s"])
         .arg("-Wl,-soname,libunbloat-jemalloc.so")
         .arg(format!("-DUNBLOAT_MALLOC_CONF=\"{MALLOC_CONF}\""))
@@ -77,6 +76,18 @@ fn build_jemalloc(workspace: &Path, target: &Path, library: &Path) {
         // By their run-time names, and regardless of whether this machine's linker considers them needed:
         // they are empty since glibc 2.34, but contain the functions before.
         .args(["-Wl,--no-whole-archive,--no-as-needed", "-l:libpthread.so.0", "-l:libdl.so.2"]));
+}
+
+/// The C compiler for the target, by the names that the `cc` crate uses as well.
+fn compiler() -> OsString {
+    let (target, host) = (triple(), variable("HOST"));
+    let named = [format!("CC_{target}"), format!("CC_{}", target.replace('-', "_"))];
+    let general = if target == host { "CC" } else { "TARGET_CC" };
+    let named = named.iter().map(String::as_str).chain([general]).find_map(env::var_os);
+    named.unwrap_or_else(|| match target.strip_suffix("-unknown-linux-gnu") {
+        Some(machine) if target != host => OsString::from(format!("{machine}-linux-gnu-gcc")),
+        _ => OsString::from("cc"),
+    })
 }
 
 /// Returns jemalloc's build directory, from the line of cargo's messages in which the crate's build script

@@ -31,6 +31,17 @@
     )
 )]
 
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!(
+    "Unbloat is for Linux on x86-64 and aarch64 with 64-bit pointers. To bring it to another architecture, start with \
+     crates/process/src/remote/arch."
+);
+
 pub mod library;
 pub mod page;
 pub mod place;

@@ -159,6 +159,15 @@ mod tests {
     /// Every page resident, every byte zero.
     struct Flat;
 
+    /// The address of a page, by its number.
+    fn at(page: u64) -> u64 {
+        page * page_size()
+    }
+
+    fn pages(numbers: Range<u64>) -> Range<u64> {
+        at(numbers.start)..at(numbers.end)
+    }
+
     impl Memory for Flat {
         fn read(&self, _address: u64, buffer: &mut [u8]) -> Result<()> {
             buffer.fill(0);
@@ -173,25 +182,22 @@ mod tests {
     #[test]
     fn a_ruby_page_inside_an_arena_keeps_its_owner() {
         let mut map = Cartographer::new(&Flat);
-        map.open(0x4000..0x8000, Owner::Ruby { slot_bytes: 40 }).unwrap();
-        map.open(0x1000..0xa010, Owner::Arena(7)).unwrap();
-        map.add(0x4000..0x8000, Category::RubyFree);
-        map.add(0x1030..0x4000, Category::MallocLive);
-        map.add(0x8000..0xa010, Category::MallocStranded);
+        map.open(pages(4..8), Owner::Ruby { slot_bytes: 40 }).unwrap();
+        map.open(at(1)..at(10) + 16, Owner::Arena(7)).unwrap();
+        map.add(pages(4..8), Category::RubyFree);
+        map.add(at(1) + 48..at(4), Category::MallocLive);
+        map.add(at(8)..at(10) + 16, Category::MallocStranded);
         let map = map.finish();
         let shape: Vec<_> = map.regions.iter().map(|r| (r.start, r.pages.len(), r.owner)).collect();
         let arena = Owner::Arena(7);
-        assert_eq!(
-            shape,
-            [(0x1000, 3, arena), (0x4000, 4, Owner::Ruby { slot_bytes: 40 }), (0x8000, 3, arena)]
-        );
+        assert_eq!(shape, [(at(1), 3, arena), (at(4), 4, Owner::Ruby { slot_bytes: 40 }), (at(8), 3, arena)]);
         let sum = |page_use| {
             let pages = map.regions.iter().flat_map(|region| region.pages.iter());
             pages.map(|page| u64::from(page.bytes(page_use))).sum::<u64>()
         };
-        assert_eq!(sum(PageUse::Live), 0x2fd0);
-        assert_eq!(sum(PageUse::RubyFree), 0x4000);
-        assert_eq!(sum(PageUse::Stranded), 0x2010);
+        assert_eq!(sum(PageUse::Live), at(3) - 48);
+        assert_eq!(sum(PageUse::RubyFree), at(4));
+        assert_eq!(sum(PageUse::Stranded), at(2) + 16);
     }
 
     /// One page in each gibibyte is resident.
@@ -219,33 +225,33 @@ mod tests {
         map.add(0x4000_0000..0x4000_0000 + (64 << 30), Category::MallocLive);
         let map = map.finish();
         assert_eq!((map.regions.len(), map.pages()), (64, 64));
-        assert!(map.regions.iter().all(|region| region.pages[0].bytes(PageUse::Live) == 4096));
+        assert!(map.regions.iter().all(|region| u64::from(region.pages[0].bytes(PageUse::Live)) == at(1)));
     }
 
     #[test]
     fn adjacent_memory_of_one_owner_is_one_region() {
         let mut map = Cartographer::new(&Flat);
-        for start in (0x1000..0x9000).step_by(0x2000) {
-            map.open(start..start + 0x2000, Owner::Arena(if start < 0x7000 { 1 } else { 2 })).unwrap();
+        for first in [1, 3, 5, 7] {
+            map.open(pages(first..first + 2), Owner::Arena(if first < 7 { 1 } else { 2 })).unwrap();
         }
         let shape: Vec<_> = map.finish().regions.iter().map(|r| (r.start, r.pages.len(), r.owner)).collect();
-        assert_eq!(shape, [(0x1000, 6, Owner::Arena(1)), (0x7000, 2, Owner::Arena(2))]);
+        assert_eq!(shape, [(at(1), 6, Owner::Arena(1)), (at(7), 2, Owner::Arena(2))]);
     }
 
     #[test]
     fn a_range_may_reach_over_regions_and_gaps() {
         let mut map = Cartographer::new(&Flat);
-        map.open(0x1000..0x2000, Owner::Arena(1)).unwrap();
-        map.open(0x5000..0x6000, Owner::Arena(1)).unwrap();
-        map.add(0..0x9000, Category::MallocLive);
-        map.add(0x2000..0x5000, Category::MallocLive);
-        let pages: Vec<_> = map
+        map.open(pages(1..2), Owner::Arena(1)).unwrap();
+        map.open(pages(5..6), Owner::Arena(1)).unwrap();
+        map.add(pages(0..9), Category::MallocLive);
+        map.add(pages(2..5), Category::MallocLive);
+        let live: Vec<_> = map
             .finish()
             .regions
             .iter()
             .flat_map(|r| r.pages.clone())
-            .map(|p| p.bytes(PageUse::Live))
+            .map(|p| u64::from(p.bytes(PageUse::Live)))
             .collect();
-        assert_eq!(pages, [4096, 4096]);
+        assert_eq!(live, [at(1), at(1)]);
     }
 }

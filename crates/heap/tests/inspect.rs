@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use unbloat_heap::model::{AllocatorKind, Category, NoteCode, ProcessReport};
 use unbloat_heap::{Options, inspect};
-use unbloat_process::Pid;
+use unbloat_process::{Pid, page_size};
 use unbloat_test_support::{Compiler, Program, Target, c_program, ruby, system_library};
 
 fn inspected(target: &Target) -> ProcessReport {
@@ -34,7 +34,7 @@ fn a_program_with_glibc() {
     assert!(allocator.evidence.contains("/libc"), "{}", allocator.evidence); // libc-2.31.so on Debian 11
     let mapped = (2 << 20) + 12345_u64;
     let found = report.census.bytes(Category::MmappedChunks);
-    assert!((mapped..mapped + 3 * 4096).contains(&found), "{found}");
+    assert!((mapped..mapped + 3 * page_size()).contains(&found), "{found}");
     assert_eq!(allocator.glibc_settings().unwrap().mmapped_chunks.unwrap().0, 2);
 }
 
@@ -49,7 +49,7 @@ fn a_large_aligned_block_has_a_mapping_of_its_own() {
     assert_complete(&report);
     assert_eq!(report.notes, []);
     let more = report.census.bytes(Category::MmappedChunks) - before;
-    assert!((8 << 20..(8 << 20) + 3 * 4096).contains(&more), "{more}");
+    assert!((8 << 20..(8 << 20) + 3 * page_size()).contains(&more), "{more}");
     assert_eq!(report.allocator.unwrap().glibc_settings().unwrap().mmapped_chunks.unwrap().0, 3);
 }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use unbloat_heap::model::{Category, Census, Note, RubyHeap, RubyType};
 use unbloat_heap::ruby::Ruby;
 use unbloat_heap::{Options, inspect};
-use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly};
+use unbloat_process::{LiveMemory, Maps, Memory as _, Pid, ResidentOnly, page_size};
 use unbloat_test_support::{Target, ruby, system_library};
 
 const TALKATIVE: &str = include_str!("ruby/talkative.rb");
@@ -116,7 +116,7 @@ fn fiber_stacks_and_the_transient_heap_are_found() {
             .sum()
     };
     // A fiber that has run has touched its machine stack and, at the other end, its VM stack.
-    assert!(resident(Category::ThreadStacks) >= 50 * 2 * 4096, "{other:x?}");
+    assert!(resident(Category::ThreadStacks) >= 50 * 2 * page_size(), "{other:x?}");
     let version = ruby.version.unwrap();
     let has_transient_heap = (version.major, version.minor) < (3, 3);
     assert_eq!(resident(Category::RubyTransientHeap) > 0, has_transient_heap, "{other:x?}");

@@ -4,7 +4,7 @@
 use unbloat_heap::allocators::glibc::survey::{Context, Survey};
 use unbloat_heap::allocators::glibc::trim::Use;
 use unbloat_heap::allocators::glibc::{Chunk, ChunkState, Glibc, Observer};
-use unbloat_process::{LiveMemory, Maps, Pid};
+use unbloat_process::{LiveMemory, Maps, Pid, page_size};
 use unbloat_test_support::{Compiler, Program, Target, c_program};
 
 /// Adds up the chunks held by the program.
@@ -93,7 +93,7 @@ fn free_and_system_bytes_equal_the_targets_own_and_trimmable_equals_the_drop() {
         let kib = numbers(&target.ask("trim"));
         let dropped = kib[0].saturating_sub(kib[1]) * 1024;
         let predicted = total.resident(Use::Trimmable);
-        let tolerance = (dropped / 100).max(4 * 4096);
+        let tolerance = (dropped / 100).max(4 * page_size());
         assert!(predicted.abs_diff(dropped) <= tolerance, "predicted {predicted}, dropped {dropped}");
     }
 }

@@ -3,15 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-/// Search path of Debian's dynamic linker (ld.so(8), /etc/ld.so.conf.d).
-const DIRECTORIES: [&str; 6] = [
-    "/usr/local/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib/x86_64-linux-gnu",
-    "/usr/local/lib/x86_64-linux-gnu",
-    "/usr/lib",
-    "/usr/lib64",
-];
+/// Returns the search path of Debian's dynamic linker (ld.so(8), /etc/ld.so.conf.d). Its names of architectures are Rust's.
+fn directories() -> [String; 6] {
+    let architecture = std::env::consts::ARCH;
+    [
+        "/usr/local/lib".to_owned(),
+        format!("/usr/lib/{architecture}-linux-gnu"),
+        format!("/lib/{architecture}-linux-gnu"),
+        format!("/usr/local/lib/{architecture}-linux-gnu"),
+        "/usr/lib".to_owned(),
+        "/usr/lib64".to_owned(),
+    ]
+}
 
 /// Directory with the file lists of installed packages (dpkg(1)).
 const PACKAGES: &str = "/var/lib/dpkg/info";
@@ -28,10 +31,10 @@ pub struct Library {
 /// Finds the installed library called `name`, or `name` with a version.
 #[must_use]
 pub fn find(name: &str) -> Option<Library> {
-    let (directory, file) = DIRECTORIES.iter().find_map(|directory| {
-        let entries = std::fs::read_dir(directory).ok()?;
+    let (directory, file) = directories().into_iter().find_map(|directory| {
+        let entries = std::fs::read_dir(&directory).ok()?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        Some((*directory, shortest(name, names)?))
+        Some((directory, shortest(name, names)?))
     })?;
     let package = package(Path::new(PACKAGES), &PathBuf::from(directory).join(&file));
     Some(Library { file, package })

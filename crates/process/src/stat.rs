@@ -120,7 +120,7 @@ mod tests {
             children_system_ticks: 90,
             threads: 12,
             start_ticks: 987_654,
-            rss_bytes: 51200 * 4096,
+            rss_bytes: 51200 * crate::page_size(),
         };
         assert_eq!(stat, expected);
     }

@@ -275,7 +275,7 @@ mod tests {
             .unwrap();
         std::fs::write(directory.join("cmdline"), "puma: worker\0\0\0").unwrap();
         let proc = ProcFs::at(root.path());
-        assert_eq!(proc.stat(Pid(7)).unwrap().rss_bytes, 40960);
+        assert_eq!(proc.stat(Pid(7)).unwrap().rss_bytes, 10 * crate::page_size());
         assert_eq!(proc.command(Pid(7)), Some("puma: worker".into()));
         assert_eq!(proc.pids().unwrap(), [Pid(7)]);
         assert!(matches!(proc.watch(Pid(8), false).stat(&mut Vec::new()), Err(Error::Gone { .. })));

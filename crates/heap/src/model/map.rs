@@ -150,15 +150,16 @@ mod tests {
 
     #[test]
     fn a_range_is_spread_over_the_pages_it_touches() {
-        let mut residency = Residency::all(0x1000, 0x3000);
-        residency.set_resident(0x2000, false);
+        let page = page_size();
+        let mut residency = Residency::all(page, 3 * page);
+        residency.set_resident(2 * page, false);
         let mut region = Region::new(&residency, Owner::Arena(1));
-        region.add(0x800..0x3010, Category::MallocLive);
-        region.add(0x3010..0x9000, Category::MallocStranded);
-        region.add(0x3010..0x9000, Category::MallocOverhead);
-        let live: Vec<_> = region.pages.iter().map(|page| page.bytes(PageUse::Live)).collect();
-        assert_eq!(live, [4096, 0, 16]);
-        assert_eq!(region.pages[2].bytes(PageUse::Stranded), 4080);
+        region.add(page / 2..3 * page + 16, Category::MallocLive);
+        region.add(3 * page + 16..9 * page, Category::MallocStranded);
+        region.add(3 * page + 16..9 * page, Category::MallocOverhead);
+        let live: Vec<_> = region.pages.iter().map(|page| u64::from(page.bytes(PageUse::Live))).collect();
+        assert_eq!(live, [page, 0, 16]);
+        assert_eq!(u64::from(region.pages[2].bytes(PageUse::Stranded)), page - 16);
         assert!(!region.pages[1].resident);
     }
 }

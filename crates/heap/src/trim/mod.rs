@@ -316,7 +316,7 @@ use x86_64::{Prepared, call, refused_at_once};
 #[cfg(not(target_arch = "x86_64"))]
 fn refused_at_once(_: Pid, options: &Options) -> Result<Option<String>> {
     Ok((!options.dry_run)
-        .then(|| "calling a function in another process is only implemented on x86-64".to_owned()))
+        .then(|| "trimming from outside works on x86-64 only so far. A server that is started with `unbloat run` trims itself".to_owned()))
 }
 
 #[cfg(not(target_arch = "x86_64"))]

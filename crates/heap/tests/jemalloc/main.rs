@@ -11,7 +11,7 @@ use std::process::Command;
 use unbloat_heap::allocators::jemalloc::Listener;
 use unbloat_heap::allocators::jemalloc::counts::Forgotten;
 use unbloat_heap::model::Category;
-use unbloat_process::{LiveMemory, Memory as _, Pid};
+use unbloat_process::{LiveMemory, Memory as _, Pid, page_size};
 use unbloat_test_support::{Compiler, Program, Target, c_program, system_library};
 
 const CONFIGURATIONS: [&str; 11] = [
@@ -127,7 +127,7 @@ impl Listener for Told<'_> {
     fn bytes(&mut self, range: Range<u64>, category: Category) {
         assert_eq!(self.end, range.start, "a gap or an overlap");
         self.end = range.end;
-        let pages = range.start / 4096 * 4096..range.end.next_multiple_of(4096);
+        let pages = range.start / page_size() * page_size()..range.end.next_multiple_of(page_size());
         let residency = self.memory.residency(pages.start, pages.end - pages.start).unwrap();
         *self.resident.entry(category).or_default() += residency.resident_within(range);
     }

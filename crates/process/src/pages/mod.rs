@@ -237,22 +237,23 @@ mod tests {
     #[test]
     fn nothing_is_resident_where_no_process_has_memory() {
         let map = PageMap::of(Pid::this()).unwrap();
-        for start in [1 << 63, 0x00ff_ffff_ffff_f000, u64::MAX - page_size() + 1] {
+        for start in [1 << 63, (1 << 56) - page_size(), u64::MAX - page_size() + 1] {
             assert_eq!(map.residency(start, page_size()).unwrap().resident_bytes(), 0, "{start:#x}");
         }
     }
 
     #[test]
     fn scan_and_pagemap_agree_on_touched_and_untouched_pages() {
-        let mut block = vec![0u8; 64 * 4096];
+        let page = page_size();
+        let mut block = vec![0u8; 64 * page as usize];
         let base = block.as_ptr() as u64;
-        let first = base.next_multiple_of(page_size());
-        block[(first - base) as usize + 3 * 4096] = 1;
-        block[(first - base) as usize + 7 * 4096] = 1;
+        let first = base.next_multiple_of(page);
+        block[(first + 3 * page - base) as usize] = 1;
+        block[(first + 7 * page - base) as usize] = 1;
         let map = PageMap::of(Pid::this()).unwrap();
-        let read = map.read(first, 60 * 4096).unwrap();
-        assert!(read.is_resident(first + 3 * 4096) && read.is_resident(first + 7 * 4096));
-        if let Ok(scanned) = map.scan(first, 60 * 4096, ANY_PAGE | PAGE_IS_FILE) {
+        let read = map.read(first, 60 * page).unwrap();
+        assert!(read.is_resident(first + 3 * page) && read.is_resident(first + 7 * page));
+        if let Ok(scanned) = map.scan(first, 60 * page, ANY_PAGE | PAGE_IS_FILE) {
             assert_eq!(scanned, read);
         }
     }

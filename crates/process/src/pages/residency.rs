@@ -149,13 +149,14 @@ mod tests {
 
     #[test]
     fn runs_and_partial_pages() {
-        let mut r = Residency::none(0x1000, 0x5000);
-        for page in [0x1000, 0x2000, 0x4000] {
-            r.set_resident(page, true);
+        let page = page_size();
+        let mut r = Residency::none(page, 5 * page);
+        for number in [1, 2, 4] {
+            r.set_resident(number * page, true);
         }
-        assert_eq!(r.resident_runs().collect::<Vec<_>>(), [0x1000..0x3000, 0x4000..0x5000]);
-        assert_eq!(r.resident_bytes(), 0x3000);
-        assert_eq!(r.resident_within(0x1800..0x4400), 0x800 + 0x1000 + 0x400);
-        assert_eq!(r.resident_within(0..u64::MAX), 0x3000);
+        assert_eq!(r.resident_runs().collect::<Vec<_>>(), [page..3 * page, 4 * page..5 * page]);
+        assert_eq!(r.resident_bytes(), 3 * page);
+        assert_eq!(r.resident_within(page * 3 / 2..page * 17 / 4), page / 2 + page + page / 4);
+        assert_eq!(r.resident_within(0..u64::MAX), 3 * page);
     }
 }
