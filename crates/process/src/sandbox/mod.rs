@@ -14,6 +14,7 @@
 //! | `filter` | the system calls of the child |
 //! | `parent` | receives the message, ends the child |
 //! | `servant` | a child that answers questions |
+//! | [`spent`] | the processor time of looks |
 //! | `names`, `path`, `io_error` | static strings, paths and kernel errors across the boundary |
 
 #![allow(unsafe_code)] // fork, and what a child does to itself
@@ -27,6 +28,7 @@ pub mod names;
 mod parent;
 pub mod path;
 pub(crate) mod servant;
+pub mod spent;
 #[cfg(test)]
 mod tests;
 

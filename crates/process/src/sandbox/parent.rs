@@ -2,12 +2,13 @@
 
 use super::child::Exit;
 use super::limits::PATIENCE;
-use super::{GaveUp, Limits};
+use super::{GaveUp, Limits, spent};
 use crate::pinned::open_pidfd;
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use std::io::{PipeReader, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -71,13 +72,30 @@ fn until(deadline: Instant) -> PollTimeout {
     PollTimeout::from(left.as_millis().min(60_000) as u16)
 }
 
+/// Waits for its end, and adds its processor time to that of looks.
 fn reap(child: Pid) -> Option<WaitStatus> {
     loop {
-        match waitpid(child, None) {
+        let mut status = 0;
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: both are written by the kernel and live until the call returns; all zeros is a valid `rusage`.
+        let (ended, usage) = unsafe {
+            let ended = libc::wait4(child.as_raw(), &raw mut status, 0, usage.as_mut_ptr());
+            (ended, usage.assume_init())
+        };
+        match Errno::result(ended) {
             Err(Errno::EINTR) => {}
-            status => return status.ok(),
+            Err(_) => return None,
+            Ok(_) => {
+                spent::add(time(usage.ru_utime) + time(usage.ru_stime));
+                return WaitStatus::from_raw(child, status).ok();
+            }
         }
     }
+}
+
+fn time(of: libc::timeval) -> Duration {
+    let seconds = u64::try_from(of.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(of.tv_usec).unwrap_or(0))
 }
 
 /// Receives the message of a child within its limits.
