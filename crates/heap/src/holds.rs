@@ -3,9 +3,10 @@
 use crate::allocators::Observer as _;
 use crate::closer::{self, Scene, Target};
 use crate::inspect::InspectedRuby;
-use crate::model::{HeapDump, Holds, Note, NoteCode, RubyLook};
+use crate::model::{ClassLabel, HeapDump, HeldClass, Holds, Note, NoteCode, RubyLook};
 use crate::ruby::Ruby;
 use crate::ruby::chunks::Chunks;
+use crate::ruby::held;
 use crate::ruby::holding::{self, Wanted};
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Pid, Result};
@@ -17,6 +18,15 @@ use unbloat_process::{Maps, Memory, Pid, Result};
 /// As [`crate::inspect::inspect`].
 pub fn holds(pid: Pid, wanted: Option<&Wanted>, stop: bool) -> Result<RubyLook<Holds>> {
     let look = closer::look(pid, stop, |scene, notes| known(scene, notes, holding::holds(scene, wanted)?))?;
+    Ok(look.flattened())
+}
+
+/// Finds, for each class, the object that holds most of its objects. Nothing is stopped.
+///
+/// # Errors
+/// As [`crate::inspect::inspect`].
+pub fn held(pid: Pid, classes: &[ClassLabel]) -> Result<RubyLook<Vec<HeldClass>>> {
+    let look = closer::look(pid, false, |scene, notes| known(scene, notes, held::held(scene, classes)?))?;
     Ok(look.flattened())
 }
 

@@ -10,6 +10,7 @@
 //! | [`mod@code`] | the loaded code of a Ruby by file |
 //! | [`mod@holds`] | the holders of a Ruby's memory |
 //! | [`mod@objects`] | live objects of a Ruby by class |
+//! | [`mod@makeup`] | objects and code of a Ruby in few rows, for looks over time |
 //! | [`together`] | several processes in one inspection |
 //! | `proportional` | censuses by proportional bytes, which can be added up |
 //! | [`sharing`] | the memory that a worker still shares with its parent |
@@ -31,6 +32,7 @@ pub mod code;
 pub mod holds;
 pub mod iec;
 pub mod inspect;
+pub mod makeup;
 pub mod model;
 pub mod objects;
 mod proportional;
@@ -42,9 +44,10 @@ pub mod trim;
 pub mod verdict;
 
 pub use code::code;
-pub use holds::{heap_dump, holds};
+pub use holds::{heap_dump, held, holds};
 pub use iec::Iec;
 pub use inspect::{Options, inspect};
+pub use makeup::makeup;
 pub use objects::objects;
 pub use ruby::holding::Wanted;
 pub use together::inspect_all;

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use unbloat_heap::model::{HeapDump, Holder, Holds};
-use unbloat_heap::{Wanted, heap_dump, holds};
+use unbloat_heap::model::{ClassKind, ClassLabel, HeapDump, Holder, Holds};
+use unbloat_heap::{Wanted, heap_dump, held, holds};
 use unbloat_process::Pid;
 use unbloat_test_support::{Target, TargetDirectory, ruby};
 
@@ -158,4 +158,22 @@ fn an_object_that_is_asked_for_has_a_path_from_a_root() {
         let wanted = Wanted::Address(holder.address.unwrap());
         assert_eq!(holding.holds(Some(&wanted)).asked, found.asked);
     }
+}
+
+#[test]
+fn most_objects_of_a_class_have_a_holder() {
+    let Some(holding) = Holding::start() else { return };
+    let class = |name: &str| ClassLabel { kind: ClassKind::Class, name: name.into() };
+    let classes = [class("Leak"), class("InGlobal"), class("Garbage"), class("NoSuchClass")];
+    let found = held(holding.pid(), &classes).unwrap().found.expect("a Ruby whose references are known");
+    let [leaks, single, garbage, nothing] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(leaks.reached.objects, 3500, "{leaks:?}");
+    let (holder, of_it) = leaks.holder.as_ref().unwrap();
+    assert!(path(holder).ends_with("@entries Hash{2000}"), "{}", path(holder));
+    // One may be reached by a stale word of a stack as well.
+    assert!((1990..=2000).contains(&of_it.objects), "{of_it:?}");
+    let (holder, of_it) = single.holder.as_ref().unwrap();
+    assert!(holder.what == *"InGlobal" && of_it.objects == 1, "{single:?}");
+    assert!(garbage.reached.objects < 30, "{garbage:?}");
+    assert!(nothing.reached.objects == 0 && nothing.holder.is_none(), "{nothing:?}");
 }

@@ -1,9 +1,9 @@
-//! Decides how often PSS and the census may be taken.
+//! Decides how often PSS, the census and looks at Rubies may be taken.
 //!
-//! Both cost CPU in proportion to the target's size. Each has an account that fills over time. A reading is
+//! All cost CPU in proportion to the target's size. Each has an account that fills over time. A reading is
 //! taken when its account holds the expected cost: that of the last reading, plus a rate for the target's
-//! growth since. The account then pays the actual cost. PSS and census share whatever the cheap samples leave
-//! of the budget; the unused part of one account goes to the other.
+//! growth since. The account then pays the actual cost. They share whatever the cheap samples leave of the
+//! budget; the unused part of one account goes to the others. Where there is no Ruby, there is no account for it.
 
 use std::time::Duration;
 
@@ -14,6 +14,11 @@ pub enum Work {
     Pss,
     /// The census.
     Census,
+    /// Objects by class and code by gem, of Rubies.
+    Classes,
+    /// The holders of some classes, paid by the account of [`Work::Classes`]. It may cost more than that has
+    /// saved; then the next look waits.
+    Holders,
 }
 
 /// Maximum CPU seconds in an account beyond the cost of its next reading: savings from quiet times must not
@@ -23,6 +28,7 @@ const MOST: f64 = 0.05;
 /// Approximate cost of reading one GiB for the first time on a machine of 2023, in CPU seconds.
 const PSS_S_A_GIB: f64 = 0.02;
 const CENSUS_S_A_GIB: f64 = 0.4;
+const CLASSES_S_A_GIB: f64 = 2.0;
 
 /// Time from the start to the first census, if it is cheap.
 const FIRST_CENSUS: Duration = Duration::from_millis(500);
@@ -30,7 +36,7 @@ const FIRST_CENSUS: Duration = Duration::from_millis(500);
 /// Minimum share of the budget for PSS and census, if the cheap samples alone use it up.
 const LEAST_SHARE: f64 = 0.25;
 
-/// The two accounts.
+/// The accounts.
 #[derive(Debug, Clone)]
 pub struct Budget {
     /// CPU seconds per second.
@@ -39,6 +45,9 @@ pub struct Budget {
     size: u64,
     pss: Account,
     census: Account,
+    /// Absent until a census has found a Ruby.
+    classes: Option<Account>,
+    class_interval: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -89,7 +98,22 @@ impl Budget {
         // The first census follows shortly after the first PSS: it takes longer, and servers are still
         // starting.
         census.since_last = census_interval.saturating_sub(FIRST_CENSUS);
-        Budget { rate, size: 0, pss: Account::new(pss_interval, PSS_S_A_GIB), census }
+        let pss = Account::new(pss_interval, PSS_S_A_GIB);
+        Budget { rate, size: 0, pss, census, classes: None, class_interval: None }
+    }
+
+    /// Allows looks at Rubies, at least this interval apart.
+    #[must_use]
+    pub fn with_classes(self, interval: Option<Duration>) -> Self {
+        Budget { class_interval: interval, ..self }
+    }
+
+    /// Starts or ends paying for looks at Rubies, depending on their existence.
+    pub fn want_classes(&mut self, wanted: bool) {
+        let interval = self.class_interval.filter(|_| wanted);
+        let account = self.classes.take();
+        self.classes =
+            interval.map(|interval| account.unwrap_or_else(|| Account::new(interval, CLASSES_S_A_GIB)));
     }
 
     /// Updates the tree's resident bytes.
@@ -102,52 +126,76 @@ impl Budget {
         let size = self.size;
         let all = self.rate * elapsed.as_secs_f64();
         let left = (all - other_cpu_s).max(all * LEAST_SHARE);
-        let surplus = self.pss.pay_in(left / 2.0, size);
-        let surplus = self.census.pay_in(left / 2.0 + surplus, size);
+        let share = left / if self.classes.is_some() { 3.0 } else { 2.0 };
+        let mut surplus = self.pss.pay_in(share, size);
+        if let Some(classes) = &mut self.classes {
+            surplus = classes.pay_in(share + surplus, size);
+            classes.since_last += elapsed;
+        }
+        let mut surplus = self.census.pay_in(share + surplus, size);
+        if let Some(classes) = &mut self.classes {
+            surplus = classes.pay_in(surplus, size);
+        }
         self.pss.pay_in(surplus, size);
         self.pss.since_last += elapsed;
         self.census.since_last += elapsed;
     }
 
-    /// Returns the reading that may be taken now. The census comes first because it is requested less often,
-    /// unless PSS has waited for more of its intervals: a census that takes longer than its own interval is
+    /// Returns the reading that may be taken now. Those that are requested less often come first, unless another
+    /// has waited for more of its intervals: a census that takes longer than its own interval is
     /// due again at once, and would leave nothing to PSS.
     #[must_use]
     pub fn due(&self) -> Option<Work> {
         if self.rate <= 0.0 {
             return None;
         }
-        match (self.census.is_due(self.size), self.pss.is_due(self.size)) {
-            (true, true) if self.pss.waited() > self.census.waited() + 1.0 => Some(Work::Pss),
-            (true, _) => Some(Work::Census),
-            (_, true) => Some(Work::Pss),
-            _ => None,
+        let mut due: Option<(Work, f64)> = None;
+        // The rarest first.
+        let accounts = [
+            (Work::Classes, self.classes.as_ref()),
+            (Work::Census, Some(&self.census)),
+            (Work::Pss, Some(&self.pss)),
+        ];
+        for (work, account) in accounts {
+            let Some(account) = account.filter(|account| account.is_due(self.size)) else { continue };
+            if due.is_none_or(|(_, waited)| account.waited() > waited + 1.0) {
+                due = Some((work, account.waited()));
+            }
         }
+        due.map(|(work, _)| work)
     }
 
     /// Starts a reading; the next is due an interval from now.
     pub fn begin(&mut self, work: Work) {
-        self.account(work).since_last = Duration::ZERO;
+        if let Some(account) = self.account(work) {
+            account.since_last = Duration::ZERO;
+        }
     }
 
     /// Charges a finished reading with its cost.
     pub fn spend(&mut self, work: Work, cpu_s: f64) {
         let size = self.size;
-        let account = self.account(work);
+        let Some(account) = self.account(work) else { return };
         account.balance -= cpu_s;
-        account.last = (cpu_s, size);
+        // A search for holders says nothing about the cost of the next look.
+        if work != Work::Holders {
+            account.last = (cpu_s, size);
+        }
     }
 
-    fn account(&mut self, work: Work) -> &mut Account {
+    /// Returns the account that pays; `None` if the Rubies have ended meanwhile.
+    fn account(&mut self, work: Work) -> Option<&mut Account> {
         match work {
-            Work::Pss => &mut self.pss,
-            Work::Census => &mut self.census,
+            Work::Pss => Some(&mut self.pss),
+            Work::Census => Some(&mut self.census),
+            Work::Classes | Work::Holders => self.classes.as_mut(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const TICK: Duration = Duration::from_millis(100);
@@ -161,7 +209,7 @@ mod tests {
             work.into_iter().for_each(|work| budget.begin(work));
             let (count, seconds) = match work {
                 Some(Work::Census) => (&mut census, 2),
-                Some(Work::Pss) => (&mut pss, 1),
+                Some(_) => (&mut pss, 1),
                 None => continue,
             };
             *count += 1;
@@ -181,7 +229,7 @@ mod tests {
                         pss += 1;
                         pss_cost
                     }
-                    Work::Census => {
+                    _ => {
                         census += 1;
                         census_cost
                     }
@@ -235,7 +283,7 @@ mod tests {
             let Some(work) = budget.due() else { continue };
             let (times, cost) = match work {
                 Work::Pss => (&mut pss, PSS_S_A_GIB * gib),
-                Work::Census => (&mut census, CENSUS_S_A_GIB * gib),
+                _ => (&mut census, CENSUS_S_A_GIB * gib),
             };
             times.push(tick);
             cpu += cost;
@@ -274,6 +322,54 @@ mod tests {
         budget.resize(4 << 30);
         budget.pass(Duration::from_secs(20), 0.0);
         assert_eq!(budget.due(), Some(Work::Pss), "a census of 4 GiB is not affordable yet");
+    }
+
+    /// An hour with Rubies; returns the numbers of (PSS, censuses, looks, searches), and all CPU.
+    fn hour_with_rubies(costs: [f64; 4]) -> ([u32; 4], f64) {
+        let mut budget = budget().with_classes(Some(Duration::from_secs(30)));
+        budget.want_classes(true);
+        let (mut counts, mut cpu) = ([0; 4], 0.0);
+        for _ in 0..36_000 {
+            if let Some(due) = budget.due() {
+                // Every fourth look is a search.
+                let work = if due == Work::Classes && counts[2] % 4 == 3 { Work::Holders } else { due };
+                let place =
+                    [Work::Pss, Work::Census, Work::Classes, Work::Holders].iter().position(|w| *w == work);
+                let place = place.unwrap();
+                counts[place] += 1;
+                counts[2] += u32::from(work == Work::Holders);
+                cpu += costs[place];
+                budget.begin(work);
+                budget.spend(work, costs[place]);
+            }
+            budget.pass(TICK, 0.0);
+        }
+        (counts, cpu)
+    }
+
+    #[test]
+    fn looks_at_rubies_are_saved_up_for_and_starve_nothing() {
+        let ([pss, census, looks, searches], cpu) = hour_with_rubies([0.01, 0.15, 0.4, 1.6]);
+        assert!(cpu / 3600.0 < 0.0205 + 1.6 / 3600.0, "{} of a core", cpu / 3600.0);
+        assert!(
+            pss > 1500 && census > 100 && looks > 24 && searches > 5,
+            "{pss} {census} {looks} {searches}"
+        );
+    }
+
+    #[test]
+    fn cheap_looks_at_rubies_keep_their_interval_and_end_with_them() {
+        let ([_, census, looks, _], _) = hour_with_rubies([0.0001, 0.001, 0.002, 0.002]);
+        assert_eq!((census, looks), (360, 120));
+        let mut budget = budget().with_classes(Some(TICK));
+        assert_ne!(budget.due(), Some(Work::Classes), "no Ruby was found yet");
+        budget.want_classes(true);
+        assert_eq!(budget.due(), Some(Work::Classes));
+        budget.want_classes(false);
+        assert_ne!(budget.due(), Some(Work::Classes));
+        let mut budget = budget.with_classes(None);
+        budget.want_classes(true);
+        assert_ne!(budget.due(), Some(Work::Classes));
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub(crate) fn take(request: &Request, steps: &mut Steps, started_ns: i64, readin
         let refusals = report.notes.iter().filter(|note| note.code == NoteCode::NotPermitted);
         reading.ops.extend(refusals.map(|note| Op::Note(id, note.text.clone())));
         reading.inspected += 1;
+        reading.rubies.extend(report.ruby.is_some().then_some(id));
         let of_process = self::rows(id, reading.time_ns, &report);
         add(&mut reading.census, &of_process);
         rows.extend(of_process);

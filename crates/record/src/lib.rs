@@ -14,7 +14,7 @@
 //! | [`schedule`] | the times of the looks |
 //! | `clock` | the wall clock beside the monotonic one |
 //! | `cpu` | the recorder's own CPU time |
-//! | [`budget`] | the CPU budget for PSS and the census |
+//! | [`budget`] | the CPU budget for PSS, the census and looks at Rubies |
 //! | `membership` | the processes that belong to the tree |
 //! | `births` | follows births, execs and ends |
 //! | `tree` | the members, their samples and accounts |
@@ -22,7 +22,9 @@
 //! | [`sampler`] | memory and CPU of several processes at one moment |
 //! | [`census`] | the composition of their memory |
 //! | `steps` | marks for the steps that the gem takes to keep memory small |
-//! | `reading` | PSS and the census, on a separate thread |
+//! | `rubies` | objects by class, code by gem, holders |
+//! | `growing` | the classes whose holders are worth finding |
+//! | `reading` | PSS, the census and looks at Rubies, on a separate thread |
 //! | `ops` | the operations to write |
 //! | `writing` | the thread that writes them |
 //! | `backlog` | operations that wait while another process locks the file |
@@ -38,11 +40,13 @@ mod clock;
 mod cpu;
 pub mod error;
 pub mod evidence;
+mod growing;
 mod membership;
 mod ops;
 pub mod progress;
 pub mod provenance;
 mod reading;
+mod rubies;
 pub mod sampler;
 pub mod schedule;
 pub mod session;

@@ -1,7 +1,8 @@
 //! The operations that the sampler has written to the file.
 
 use unbloat_recording::{
-    CategoryBytes, CgroupMemory, Cost, Counter, NewProcess, ProcessEnd, ProcessId, Sample,
+    CategoryBytes, CgroupMemory, ClassBytes, ClassHolder, CodeBytes, Cost, Counter, NewProcess, ProcessEnd,
+    ProcessId, Sample,
 };
 use unbloat_store::{Batch, Result};
 use unbloat_untrusted::Untrusted;
@@ -18,6 +19,9 @@ pub(crate) enum Op {
     Samples(Vec<Sample>),
     Census(Vec<CategoryBytes>),
     Counters(Vec<Counter>),
+    Classes(Vec<ClassBytes>),
+    Code(Vec<CodeBytes>),
+    Holders(Vec<ClassHolder>),
     Cgroup(CgroupMemory),
     Clock(i64, i64),
     Cost(Cost),
@@ -41,6 +45,9 @@ impl Op {
             Op::Samples(samples) => Rows::Dispensable(samples.len()),
             Op::Census(rows) => Rows::Dispensable(rows.len()),
             Op::Counters(rows) => Rows::Dispensable(rows.len()),
+            Op::Classes(rows) => Rows::Dispensable(rows.len()),
+            Op::Code(rows) => Rows::Dispensable(rows.len()),
+            Op::Holders(rows) => Rows::Dispensable(rows.len()),
             Op::Cgroup(_) | Op::Cost(_) | Op::Seen(..) => Rows::Dispensable(1),
             Op::Process(..)
             | Op::Command(..)
@@ -64,6 +71,9 @@ impl Op {
             Op::Samples(samples) => samples.iter().try_for_each(|sample| batch.sample(sample)),
             Op::Census(rows) => rows.iter().try_for_each(|row| batch.census(row)),
             Op::Counters(rows) => rows.iter().try_for_each(|row| batch.counter(row)),
+            Op::Classes(rows) => rows.iter().try_for_each(|row| batch.class_bytes(row)),
+            Op::Code(rows) => rows.iter().try_for_each(|row| batch.code_bytes(row)),
+            Op::Holders(rows) => rows.iter().try_for_each(|row| batch.holder(row)),
             Op::Cgroup(row) => batch.cgroup(row),
             Op::Clock(time_ns, wall_ns) => batch.clock(*time_ns, *wall_ns),
             Op::Cost(cost) => batch.cost(cost),

@@ -1,5 +1,5 @@
 //! Takes the readings whose cost is proportional to a process's size, on a separate thread: PSS, USS and
-//! swap, and the census.
+//! swap, the census, and looks at Rubies.
 //!
 //! One reading at a time is requested, when the budget allows it. Its cost is returned with the result.
 
@@ -7,6 +7,7 @@ use crate::budget::Work;
 use crate::census;
 use crate::cpu;
 use crate::ops::Op;
+use crate::rubies;
 use crate::sampler::Sampler;
 use crate::steps::Steps;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use unbloat_process::Pid;
 use unbloat_process::watch::ProcFs;
-use unbloat_recording::ProcessId;
+use unbloat_recording::{Label, ProcessId};
 use unbloat_store::clock::monotonic_ns;
 
 /// A reading of all these processes.
@@ -23,6 +24,8 @@ use unbloat_store::clock::monotonic_ns;
 pub(crate) struct Request {
     pub(crate) work: Work,
     pub(crate) processes: Vec<(ProcessId, Pid)>,
+    /// The classes whose holders are to be found.
+    pub(crate) classes: Vec<Label>,
     /// Watched files may stay open.
     pub(crate) keep_open: bool,
 }
@@ -43,6 +46,8 @@ pub(crate) struct Reading {
     pub(crate) census: BTreeMap<String, u64>,
     /// Number of processes inspected.
     pub(crate) inspected: usize,
+    /// The Rubies among the processes that a census inspected.
+    pub(crate) rubies: Vec<ProcessId>,
 }
 
 impl Reading {
@@ -56,6 +61,7 @@ impl Reading {
             pss: BTreeMap::new(),
             census: BTreeMap::new(),
             inspected: 0,
+            rubies: Vec::new(),
         }
     }
 }
@@ -129,6 +135,8 @@ impl Reader {
         match request.work {
             Work::Pss => self.pss(request, &mut reading),
             Work::Census => census::take(request, &mut self.steps, self.started_ns, &mut reading),
+            Work::Classes => rubies::take(request, &mut reading),
+            Work::Holders => rubies::holders(request, &mut reading),
         }
         reading.cpu_s = cpu::of_thread() - cpu_s;
         reading

@@ -105,6 +105,7 @@ mod tests {
             samples,
             censuses: crate::Censuses::default(),
             counters: Vec::new(),
+            rubies: crate::Rubies::default(),
             marks: Vec::new(),
             latencies: Vec::new(),
             cost: None,

@@ -2,6 +2,8 @@
 
 use crate::looks::Points;
 use crate::recording::{Composition, Counted, Recording, Sums};
+use crate::rising::RisingAll;
+use crate::rubies::ClassHolder;
 use unbloat_stats::growth::{Growth, Shape, judge};
 
 /// A quantity to analyze.
@@ -37,6 +39,10 @@ pub struct Findings {
     pub counted: Counted,
     /// The reason why live memory and bloat are not judged, if so.
     pub not_judged: Option<NotJudged>,
+    /// The classes and the code that grow.
+    pub rising: RisingAll,
+    /// The holders of the classes that grow, by the place of the class; `None` if they were not recorded.
+    pub holders: Vec<Option<ClassHolder>>,
     /// Length of the recording, in seconds.
     pub duration_s: f64,
 }
@@ -134,7 +140,16 @@ impl Findings {
         ];
         let judged =
             all.iter().filter(|(_, points)| !points.is_empty()).map(|(q, points)| (*q, judge(points)));
-        Findings { judged: judged.collect(), counted, not_judged, duration_s: recording.duration_s() }
+        let rising = RisingAll::of(&recording.rubies);
+        let holder = |label| recording.rubies.holder(label).cloned();
+        Findings {
+            judged: judged.collect(),
+            counted,
+            not_judged,
+            holders: rising.classes.iter().map(|rising| holder(&rising.label)).collect(),
+            rising,
+            duration_s: recording.duration_s(),
+        }
     }
 
     /// Returns whether live memory grows steadily.

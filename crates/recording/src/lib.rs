@@ -14,9 +14,11 @@
 //! | [`provenance`] | names of facts about the origin of the figures |
 //! | [`mark`] | named moments |
 //! | [`recording`] | a whole recording in memory |
+//! | [`rubies`] | live memory of Rubies by class and by gem |
 //! | [`looks`] | the recorded tree over time |
 //! | `cpu` | the CPU of the whole tree up to a moment |
 //! | [`growth`] | determines what grows, and whether that is a leak or fragmentation |
+//! | [`rising`] | determines which classes and whose code grow |
 //! | [`experiment`] | variants, blocks, runs, load steps, latencies and figures |
 
 pub mod census;
@@ -30,6 +32,8 @@ pub mod mark;
 pub mod process;
 pub mod provenance;
 pub mod recording;
+pub mod rising;
+pub mod rubies;
 pub mod sample;
 
 pub use census::{CategoryBytes, Counter};
@@ -41,4 +45,5 @@ pub use mark::Mark;
 pub use process::{CpuSource, Folded, NewProcess, Process, ProcessEnd};
 pub use provenance::Key;
 pub use recording::{Censuses, Composition, Recording, StepLatency};
+pub use rubies::{ClassBytes, ClassHolder, CodeBytes, HeldBy, Label, PathStep, Rubies};
 pub use sample::{CgroupMemory, Cost, Sample, TreeMemory};

@@ -70,6 +70,8 @@ keys! {
     IntervalS = "interval_s";
     /// Minimum seconds between censuses.
     CensusIntervalS = "census_interval_s";
+    /// Seconds between two looks at Rubies by class and gem, at least; `never` for none.
+    ClassIntervalS = "class_interval_s";
     /// Share of one core that recording may use.
     Budget = "budget";
     /// Seconds after which the recording ends by itself.

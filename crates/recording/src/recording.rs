@@ -1,6 +1,6 @@
 //! A whole recording in memory, as input of a report.
 
-use crate::{CategoryBytes, Cost, Counter, Folded, Header, Key, Mark, Process, Sample};
+use crate::{CategoryBytes, Cost, Counter, Folded, Header, Key, Mark, Process, Rubies, Sample};
 use std::collections::BTreeMap;
 use unbloat_untrusted::Untrusted;
 
@@ -26,6 +26,8 @@ pub struct Recording {
     pub censuses: Censuses,
     /// Seconds since the start, and sums over the tree of the counters that came with the census.
     pub counters: Vec<(f64, Sums)>,
+    /// Live memory of Rubies over time.
+    pub rubies: Rubies,
     /// The marks.
     pub marks: Vec<Mark>,
     /// Latencies that a load driver measured.

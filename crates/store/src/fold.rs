@@ -9,7 +9,8 @@
 //! Ancestors of remaining processes are kept, and so is everything that belongs to the run of an experiment.
 //! Marks are not thinned: a user made each of them, and a thousand a day make 50 KB.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use crate::later::has_table;
+use rusqlite::Connection;
 
 /// Minimum number of processes worth folding.
 const FEWEST: i64 = 1000;
@@ -28,7 +29,7 @@ pub(crate) fn fold(db: &mut Connection) -> rusqlite::Result<()> {
     let before_ns = now_ns - LATE_NS;
     let sql = "SELECT count(*) FROM process WHERE run IS NULL AND ended_ns < ?";
     let ended: i64 = db.query_row(sql, [before_ns], |row| row.get(0))?;
-    if ended < FEWEST || !has_table(db)? {
+    if ended < FEWEST || !has_table(db, "folded")? {
         return Ok(());
     }
     // SQLite would search all samples for every removed row, although the rows are chosen for having none.
@@ -41,13 +42,23 @@ pub(crate) fn fold(db: &mut Connection) -> rusqlite::Result<()> {
 
 fn fold_before(db: &mut Connection, before_ns: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
+    let mut rows_of =
+        "SELECT process FROM sample UNION SELECT process FROM census UNION SELECT process FROM counter"
+            .to_owned();
+    for table in ["class_census", "code_census", "holder"] {
+        if has_table(&transaction, table)? {
+            rows_of += &format!(" UNION SELECT process FROM {table}");
+        }
+    }
     transaction.execute_batch("CREATE TEMP TABLE gone (id INTEGER PRIMARY KEY)")?;
     transaction.execute(
-        "INSERT INTO gone WITH RECURSIVE kept (id) AS ( \
-             SELECT id FROM process WHERE run IS NOT NULL OR ended_ns IS NULL OR ended_ns >= ? \
-             UNION SELECT process FROM sample UNION SELECT process FROM census UNION SELECT process FROM counter \
-             UNION SELECT parent FROM process JOIN kept USING (id) WHERE parent IS NOT NULL) \
-         SELECT id FROM process WHERE id NOT IN (SELECT id FROM kept)",
+        &format!(
+            "INSERT INTO gone WITH RECURSIVE kept (id) AS ( \
+                 SELECT id FROM process WHERE run IS NOT NULL OR ended_ns IS NULL OR ended_ns >= ? \
+                 UNION {rows_of} \
+                 UNION SELECT parent FROM process JOIN kept USING (id) WHERE parent IS NOT NULL) \
+             SELECT id FROM process WHERE id NOT IN (SELECT id FROM kept)"
+        ),
         [before_ns],
     )?;
     transaction.execute(
@@ -58,12 +69,6 @@ fn fold_before(db: &mut Connection, before_ns: i64) -> rusqlite::Result<()> {
     )?;
     transaction.execute_batch("DELETE FROM process WHERE id IN (SELECT id FROM gone); DROP TABLE gone")?;
     transaction.commit()
-}
-
-/// Returns whether the file has the table, which older ones lack.
-pub(crate) fn has_table(db: &Connection) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'folded'";
-    Ok(db.query_row(sql, [], |_| Ok(())).optional()?.is_some())
 }
 
 #[cfg(test)]

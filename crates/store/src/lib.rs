@@ -29,6 +29,7 @@
 //! | [`owner`] | tests whether the recorder of a file is still alive |
 //! | [`clock`] | the clocks used by recordings |
 //! | [`thin`] | keeps a long recording below a size limit |
+//! | `later` | tables that older files lack |
 //! | `fold` | counts the processes that have nothing else left |
 //! | [`error`] | errors of a file, each with the next step |
 //!
@@ -38,6 +39,7 @@
 pub mod clock;
 pub mod error;
 mod fold;
+mod later;
 pub mod owner;
 pub mod reader;
 pub mod thin;

@@ -83,6 +83,46 @@ CREATE TABLE counter (
     value   INTEGER NOT NULL
 );
 
+-- Live objects of Rubies by class: the largest of each process, and one row for the rest. A process is counted in full,
+-- whatever it shares with others.
+CREATE TABLE class_census (
+    time_ns      INTEGER NOT NULL,
+    process      INTEGER NOT NULL REFERENCES process (id),
+    kind         TEXT    NOT NULL,                      -- class, anonymous, singleton, internal, hidden, unknown or rest
+    name         TEXT    NOT NULL,
+    objects      INTEGER NOT NULL,
+    slot_bytes   INTEGER NOT NULL,
+    malloc_bytes INTEGER                                -- usable bytes of the chunks that they own
+);
+
+-- Loaded code of Rubies by origin.
+CREATE TABLE code_census (
+    time_ns      INTEGER NOT NULL,
+    process      INTEGER NOT NULL REFERENCES process (id),
+    kind         TEXT    NOT NULL,                      -- gem, application, standard_library, ruby, evaluated, directory, unknown or rest
+    name         TEXT    NOT NULL,                      -- of a gem or directory, else empty
+    version      TEXT,                                  -- of a gem
+    sequences    INTEGER NOT NULL,                      -- instruction sequences
+    slot_bytes   INTEGER NOT NULL,
+    malloc_bytes INTEGER
+);
+
+-- The reached objects of a class that had grown, and the object that holds most of them.
+CREATE TABLE holder (
+    time_ns          INTEGER NOT NULL,
+    process          INTEGER NOT NULL REFERENCES process (id),
+    kind             TEXT    NOT NULL,                  -- with name: as in class_census
+    name             TEXT    NOT NULL,
+    objects          INTEGER NOT NULL,                  -- that a root reaches
+    bytes            INTEGER NOT NULL,
+    holder           TEXT,                              -- NULL: no single object holds a large part of them
+    held_objects     INTEGER,                           -- of the class, that would be freed with the holder
+    held_bytes       INTEGER,
+    retained_bytes   INTEGER,                           -- everything that would be freed with the holder
+    retained_objects INTEGER,
+    path             TEXT                               -- JSON: [{"by": name, "what": description}, …], the root first
+);
+
 CREATE TABLE mark (
     time_ns INTEGER NOT NULL,
     name    TEXT    NOT NULL,

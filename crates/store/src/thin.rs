@@ -3,7 +3,7 @@
 //! When the file nears its limit, everything except its newest looks is put on a grid of time. Of all looks
 //! within one bucket of the grid, those with the most RSS, the least RSS and the most PSS are kept, so peaks
 //! and the feet of saw-teeth survive at any length. Of censuses the largest and the smallest are kept, with
-//! their counters. Looks are kept or removed as a whole, so sums over the tree at a moment remain right; CPU
+//! their counters; of looks at classes the same, with the code of the same look. Looks are kept or removed as a whole, so sums over the tree at a moment remain right; CPU
 //! and faults count from a process's start and stay exact at the remaining looks.
 //!
 //! The buckets start at one second and double as often as needed to halve the data, so the whole past is kept
@@ -12,6 +12,7 @@
 //! writer is never held up.
 
 use crate::fold::fold;
+use crate::later::has_table;
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,7 @@ const ROWS_A_STEP: i64 = 20_000;
 enum Table {
     Sample,
     Census,
+    Classes,
 }
 
 impl Table {
@@ -39,6 +41,7 @@ impl Table {
         match self {
             Table::Sample => "sample",
             Table::Census => "census",
+            Table::Classes => "class_census",
         }
     }
 
@@ -47,6 +50,16 @@ impl Table {
         match self {
             Table::Sample => "coalesce(sum(rss_bytes), 0), sum(pss_bytes)",
             Table::Census => "sum(bytes), NULL",
+            Table::Classes => "sum(slot_bytes) + coalesce(sum(malloc_bytes), 0), NULL",
+        }
+    }
+
+    /// The table whose rows come with those of this one, and go with them.
+    fn companion(self) -> Option<&'static str> {
+        match self {
+            Table::Sample => None,
+            Table::Census => Some("counter"),
+            Table::Classes => Some("code_census"),
         }
     }
 }
@@ -121,12 +134,21 @@ fn used_bytes(db: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::try_from(pages * pragma("page_size")?).unwrap_or(0))
 }
 
-/// Chooses the larger table, and buckets wide enough to halve it.
+/// Chooses the largest table, and buckets wide enough to halve it.
 fn begin(db: &mut Connection) -> rusqlite::Result<Option<Pass>> {
     let rows =
         |name: &str| db.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get::<_, i64>(0));
-    let (samples, census) = (rows("sample")?, rows("census")? + rows("counter")?);
-    let table = if census > samples { Table::Census } else { Table::Sample };
+    let mut table = (rows("sample")?, Table::Sample);
+    for of in [Table::Census, Table::Classes] {
+        let Some(companion) = of.companion().filter(|_| has_table(db, of.name()).unwrap_or(false)) else {
+            continue;
+        };
+        let both = rows(of.name())? + rows(companion)?;
+        if both > table.0 {
+            table = (both, of);
+        }
+    }
+    let (_, table) = table;
     let name = table.name();
     let old = rows(name)? / NEWEST * (NEWEST - 1);
     let border: Option<(i64, i64)> = db
@@ -215,10 +237,10 @@ fn thin(transaction: &Transaction<'_>, pass: Pass, rows: i64) -> rusqlite::Resul
             &format!("DELETE FROM {name} WHERE rowid >= ?1 AND rowid < ?2 AND {not_kept}"),
             (pass.next, next, &keep),
         )?;
-        if pass.table == Table::Census {
+        if let Some(companion) = pass.table.companion() {
             let times = || gone.iter().chain(&kept).map(|look| look.time_ns);
             transaction.execute(
-                &format!("DELETE FROM counter WHERE time_ns BETWEEN ?1 AND ?2 AND {not_kept}"),
+                &format!("DELETE FROM {companion} WHERE time_ns BETWEEN ?1 AND ?2 AND {not_kept}"),
                 (times().min(), times().max(), &keep),
             )?;
         }

@@ -19,8 +19,8 @@ pub(crate) struct Args {
     /// stdout]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Break memory down by this. For CSV: one line per process or category instead of one for the whole
-    /// tree.
+    /// Break memory down by this. For CSV: one line per process, category, class or gem instead of one for
+    /// the whole tree.
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
     /// Write CSV in psrecord's columns.
@@ -32,6 +32,8 @@ pub(crate) struct Args {
 enum By {
     Process,
     Category,
+    Class,
+    Gem,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -49,7 +51,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             args.files.first().map(|file| file.display().to_string()).unwrap_or_default()
         );
     }
-    let by = if args.by == Some(By::Category) { plot::By::Category } else { plot::By::Process };
+    if matches!(args.by, Some(By::Class | By::Gem)) && recordings.iter().all(|one| one.rubies.is_empty()) {
+        bail!(
+            "{} contains no look at a Ruby: there was none, it is too short for its --classes and --budget, or the \
+             memory could not be read. Record for longer or with a larger --budget, as the same user or with \
+             CAP_SYS_PTRACE",
+            args.files.first().map(|file| file.display().to_string()).unwrap_or_default()
+        );
+    }
+    let by = match args.by {
+        Some(By::Category) => plot::By::Category,
+        Some(By::Class) => plot::By::Class,
+        Some(By::Gem) => plot::By::Gem,
+        Some(By::Process) | None => plot::By::Process,
+    };
     let chart = || plot::chart(&recordings, by);
     let bytes = match ending.as_str() {
         "svg" => svg::draw(&chart(), svg::Size::default(), svg::Theme::Adapting).into_bytes(),
@@ -86,6 +101,8 @@ fn csv(args: &Args, recordings: &[Recording]) -> anyhow::Result<String> {
         _ if args.psrecord => list::csv_as_psrecord(one),
         Some(By::Process) => list::csv_by_process(one),
         Some(By::Category) => list::csv_by_category(one),
+        Some(By::Class) => list::csv_of_rubies(one, false),
+        Some(By::Gem) => list::csv_of_rubies(one, true),
         None => list::csv(one),
     })
 }

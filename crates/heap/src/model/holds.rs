@@ -1,6 +1,6 @@
 //! The holders of the memory of a Ruby.
 
-use super::{ClassRow, Held};
+use super::{ClassKind, ClassRow, Held};
 use serde::{Deserialize, Serialize};
 use unbloat_untrusted::Untrusted;
 
@@ -62,6 +62,27 @@ pub struct Holds {
     pub waiting_classes: Vec<ClassRow>,
     /// The answer to a question: the objects of a class, or the object at an address, by retained bytes.
     pub asked: Vec<Holder>,
+}
+
+/// A class as rows name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClassLabel {
+    /// The kind of the row.
+    pub kind: ClassKind,
+    /// The name of the row.
+    pub name: Untrusted,
+}
+
+/// The objects of a class that roots reach, and the one object that holds most of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldClass {
+    /// The class.
+    pub class: ClassLabel,
+    /// Its reached objects.
+    pub reached: Held,
+    /// The holder, and the objects of the class that would be freed with it; `None` if no single object holds a
+    /// large part.
+    pub holder: Option<(Holder, Held)>,
 }
 
 /// One object for a heap dump.

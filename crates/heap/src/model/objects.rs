@@ -52,6 +52,22 @@ pub enum ClassKind {
 }
 
 impl ClassKind {
+    /// All kinds.
+    pub const ALL: [ClassKind; 6] = [
+        ClassKind::Class,
+        ClassKind::Anonymous,
+        ClassKind::Singleton,
+        ClassKind::Internal,
+        ClassKind::Hidden,
+        ClassKind::Unknown,
+    ];
+
+    /// Returns the kind with that name in JSON.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {

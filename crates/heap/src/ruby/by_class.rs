@@ -13,7 +13,9 @@ use super::owners::Owners;
 use super::slots::{self, Slot};
 use super::{RubyVersion, imemo};
 use crate::closer::Scene;
-use crate::model::{ByClass, Category, ClassKind, ClassRow, DataRow, Held, RubyType, StringPlace};
+use crate::model::{
+    ByClass, Category, ClassKind, ClassLabel, ClassRow, DataRow, Held, RubyType, StringPlace,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use unbloat_process::Result;
 use unbloat_untrusted::Untrusted;
@@ -79,6 +81,46 @@ pub(crate) fn rows_of(scene: &Scene<'_>, malloc: impl Fn(u32) -> Option<u64>) ->
         }
     }
     cells.rows(scene.version).classes
+}
+
+/// Returns, for each slot, the place of its object's class among `wanted`, or [`NOT_WANTED`].
+pub(crate) fn members(scene: &Scene<'_>, wanted: &[ClassLabel]) -> Vec<u8> {
+    let (numbers, labels) = labels(scene);
+    let place = |label: &ClassLabel| {
+        let at = wanted.iter().position(|class| class == label);
+        at.and_then(|at| u8::try_from(at).ok()).unwrap_or(NOT_WANTED)
+    };
+    let places: Vec<u8> = labels.iter().map(place).collect();
+    let mut members = vec![NOT_WANTED; scene.space().len() as usize];
+    for (number, cell) in numbers {
+        if let (Some(member), Some(&place)) = (members.get_mut(number as usize), places.get(cell as usize)) {
+            *member = place;
+        }
+    }
+    members
+}
+
+/// Returns each object's number with the place of its class among the labels, and the labels.
+pub(crate) fn labels(scene: &Scene<'_>) -> (Vec<(u32, u32)>, Vec<ClassLabel>) {
+    let mut cells = Cells::new(scene);
+    let numbers = scene.space().objects().map(|(number, slot)| (number, cells.add(&slot))).collect();
+    let label = |&((key, detail), _): &((Key, Detail), Held)| {
+        let (kind, name) = cells.name(key, wrapped(key, detail), scene.version);
+        ClassLabel { kind, name: Untrusted::new(name) }
+    };
+    let labels = cells.held.iter().map(label).collect();
+    (numbers, labels)
+}
+
+/// The place of objects whose class is not wanted.
+pub(crate) const NOT_WANTED: u8 = u8::MAX;
+
+/// Returns the type of wrapped data by which hidden objects are named.
+fn wrapped(key: Key, detail: Detail) -> Option<u64> {
+    match (key, detail) {
+        (Key::Hidden(_), Detail::Data(of)) => of,
+        _ => None,
+    }
 }
 
 struct Cells<'a> {
@@ -151,10 +193,7 @@ impl<'a> Cells<'a> {
         let mut data: BTreeMap<(Option<String>, String), Held> = BTreeMap::new();
         let mut names: HashMap<(Key, Option<u64>), (ClassKind, String)> = HashMap::new();
         for &((key, detail), held) in &self.held {
-            let wrapped = match (key, detail) {
-                (Key::Hidden(_), Detail::Data(of)) => of,
-                _ => None,
-            };
+            let wrapped = wrapped(key, detail);
             let row = names.entry((key, wrapped)).or_insert_with(|| self.name(key, wrapped, version));
             let (classes, sum) = rows.entry(row.clone()).or_default();
             *sum += held;

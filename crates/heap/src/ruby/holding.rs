@@ -64,12 +64,13 @@ pub(crate) fn holds(scene: &Scene<'_>, wanted: Option<&Wanted>) -> Result<Option
     Ok(Some(holds))
 }
 
-struct Retention<'a> {
-    words: Words<'a>,
-    dominators: &'a Dominators,
+/// Describes holders.
+pub(super) struct Retention<'a> {
+    pub(super) words: Words<'a>,
+    pub(super) dominators: &'a Dominators,
     /// Retained bytes and objects, by number.
-    bytes: &'a [u64],
-    objects: &'a [u64],
+    pub(super) bytes: &'a [u64],
+    pub(super) objects: &'a [u64],
 }
 
 impl Retention<'_> {
@@ -104,7 +105,8 @@ impl Retention<'_> {
         numbers.into_iter().take(ASKED).map(|number| self.holder(number)).collect()
     }
 
-    fn holder(&self, number: usize) -> Holder {
+    /// Describes the node with this number, and the path to it.
+    pub(super) fn holder(&self, number: usize) -> Holder {
         let node = self.dominators.nodes[number];
         Holder {
             what: Untrusted::new(self.words.node(node)),

@@ -21,6 +21,7 @@
 //! | `code` | loaded code by file |
 //! | `graph` | references between objects, and the roots |
 //! | [`holding`] | retained sizes, paths, garbage that waits |
+//! | `held` | the holder of most objects of a class |
 //!
 //! The flow: [`Ruby::find`] yields the pages (whose bodies no other walker may claim), [`Ruby::read`] reads
 //! them once and counts, the malloc walk passes its chunks to the [`Reading`], and [`Reading::finish`]
@@ -30,6 +31,7 @@ pub(crate) mod by_class;
 pub(crate) mod chunks;
 pub(crate) mod code;
 pub(crate) mod graph;
+pub(crate) mod held;
 pub mod holding;
 mod imemo;
 pub mod layout;

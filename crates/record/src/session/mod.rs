@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `options` | options and ending |
 //! | `supervision` | the end of a recording, and of its command |
-//! | `readings` | PSS and the census, within the budget |
+//! | `readings` | PSS, the census and looks at Rubies, within the budget |
 //! | `own_cost` | the cost of the recording itself |
 
 mod options;
@@ -219,6 +219,7 @@ impl Session {
         match reading.work {
             Work::Pss => self.progress.pss(reading.time_ns, &reading.pss),
             Work::Census => self.progress.census(reading.census),
+            Work::Classes | Work::Holders => {}
         }
         self.pending.extend(reading.ops);
     }
@@ -295,9 +296,11 @@ impl Session {
 
 /// Returns facts about the machine and about the mode of recording.
 fn described(options: &Options, kernel_reports_all: bool) -> Vec<Op> {
+    let seconds = |interval: Duration| interval.as_secs_f64().to_string();
     let own = [
         (Key::IntervalS, options.interval.as_secs_f64().to_string()),
         (Key::CensusIntervalS, options.census_interval.as_secs_f64().to_string()),
+        (Key::ClassIntervalS, options.class_interval.map_or_else(|| "never".to_owned(), seconds)),
         (Key::Budget, options.budget.to_string()),
         (Key::ProcessesHeardOf, (if kernel_reports_all { "all" } else { "looked for" }).to_owned()),
     ];

@@ -20,6 +20,8 @@ pub struct Options {
     pub interval: Duration,
     /// Minimum interval between censuses.
     pub census_interval: Duration,
+    /// Minimum interval between looks at Rubies by class and gem; `None` for no such looks.
+    pub class_interval: Option<Duration>,
     /// CPU seconds per second that the recorder may use (0.02 is 2 % of one core).
     pub budget: f64,
     /// Duration after which the recording ends.
@@ -39,6 +41,7 @@ impl Default for Options {
         Options {
             interval: Duration::from_millis(100),
             census_interval: Duration::from_secs(10),
+            class_interval: Some(Duration::from_secs(30)),
             budget: 0.02,
             duration: None,
             max_bytes: 100_000_000,

@@ -32,6 +32,8 @@ impl OwnCost {
                 self.sum.censuses += u64::from(reading.inspected > 0);
                 self.sum.census_s += reading.cpu_s;
             }
+            // Their number is that of their rows; their time is part of the whole.
+            Work::Classes | Work::Holders => {}
         }
     }
 

@@ -8,13 +8,16 @@ use crate::chart::scale::Unit;
 use crate::chart::{self, Chart, Color, Panel, Series, Shape, VerticalMark};
 use crate::compare::{Two, fixture::Owned, html as compare, versus_html};
 use crate::inspect::{Html, fixture, html as inspect};
-use crate::recording::growth;
+use crate::recording::{fixture as recordings, growth, plot};
 use crate::segment::Segment;
 use unbloat_heap::model::{HeapMap, Inspection};
 use unbloat_lab::metric::Metric;
 use unbloat_lab::versus::{Change, Shared, Versus};
 use unbloat_recording::growth::{Findings, Holding};
-use unbloat_recording::{Censuses, Header, Kind, ProcessId, Recording, Sample};
+use unbloat_recording::rubies::{Amount, RubyMoment};
+use unbloat_recording::{
+    Censuses, ClassHolder, Header, HeldBy, Kind, Label, PathStep, ProcessId, Recording, Rubies, Sample,
+};
 use unbloat_stats::unpaired::Unpaired;
 
 /// A title that tries to be markup, a script and a terminal command, and is wider than any window.
@@ -32,6 +35,8 @@ pub(super) fn all() -> Vec<(&'static str, String)> {
         ("compare", compared()),
         ("versus", versus()),
         ("growth", grown()),
+        ("growth-classes", grown_by_class()),
+        ("plot-class", chart::page::draw(&plot::chart(&[by_class()], plot::By::Class))),
     ]
 }
 
@@ -120,10 +125,57 @@ fn grown() -> String {
         samples: (0..360).map(sample).collect(),
         censuses: Censuses::default(),
         counters: Vec::new(),
+        rubies: Rubies::default(),
         marks: Vec::new(),
         latencies: Vec::new(),
         cost: None,
     };
+    growth::html(&Findings::of(&recording, |_| Holding::Neither), &recording)
+}
+
+/// A recording in which two classes and a gem grow.
+fn by_class() -> Recording {
+    let label = |kind: &str, name: &str| Label { kind: kind.into(), name: name.into(), version: None };
+    let moment = |n: u32, rows: &[(&str, &str, f64)]| RubyMoment {
+        time_s: f64::from(n) * 60.0,
+        sums: rows
+            .iter()
+            .map(|&(kind, name, rate)| {
+                let bytes = ((5.0 + rate * f64::from(n)) * MIB) as u64 + u64::from(n % 5) * 9000;
+                (label(kind, name), Amount { objects: bytes / 80, bytes })
+            })
+            .collect(),
+    };
+    let classes =
+        [("class", HOSTILE, 0.5), ("class", "Session", 0.2), ("internal", "iseq", 0.0), ("rest", "", 0.0)];
+    let path =
+        ["class Object", HOSTILE, "Array[9000]"].map(|what| PathStep { by: "@@x".into(), what: what.into() });
+    let holder = HeldBy {
+        what: "Array[9000]".into(),
+        objects: 9000,
+        bytes: 1 << 20,
+        retained_bytes: 1 << 21,
+        retained_objects: 18_000,
+        path: path.into(),
+    };
+    let held = ClassHolder {
+        time_ns: 1,
+        process: ProcessId(1),
+        label: label("class", HOSTILE),
+        objects: 9100,
+        bytes: 1 << 20,
+        holder: Some(holder),
+    };
+    recordings::of_rubies(Rubies {
+        classes: (0..60).map(|n| moment(n, &classes)).collect(),
+        code: (0..60).map(|n| moment(n, &[("gem", HOSTILE, 0.3)])).collect(),
+        holders: vec![held],
+        with_malloc: true,
+    })
+}
+
+fn grown_by_class() -> String {
+    let recording = by_class();
     growth::html(&Findings::of(&recording, |_| Holding::Neither), &recording)
 }
 

@@ -1,6 +1,7 @@
 //! `unbloat growth` in words, as a page and as JSON: the shape of growth of each quantity, and the conclusion.
 
 use super::plot::{self, By};
+use super::rising;
 use crate::chart::page::{PART, STILL, figure};
 use crate::page::{Page, section};
 use crate::style::{Ink, Style, wrap};
@@ -40,7 +41,7 @@ fn conclusion(findings: &Findings) -> String {
         Conclusion::Leak { rate, objects } => format!(
             "A leak is suspected: live memory grows steadily, by {} an hour.{}",
             size(rate * HOUR),
-            beside(objects)
+            rising::sentence(findings).unwrap_or_else(|| beside(objects))
         ),
         Conclusion::Fragmentation { limit } => format!(
             "This is fragmentation: what the program holds does not grow steadily, and bloat rises towards \
@@ -61,7 +62,10 @@ fn conclusion(findings: &Findings) -> String {
             "{memory} grows steadily, by {} an hour. The growing part is unknown: {}.{}",
             size(rate * HOUR),
             why_not_judged(findings),
-            if matches!(objects, Objects::Grow(_)) { beside(objects) } else { String::new() }
+            rising::sentence(findings).unwrap_or_else(|| match objects {
+                Objects::Grow(_) => beside(objects),
+                Objects::DoNotGrow | Objects::NotRecorded => String::new(),
+            })
         ),
         Conclusion::MemorySaturates { limit } => format!(
             "{memory} rises towards a limit of about {}. Its composition is unknown: {}.",
@@ -93,7 +97,7 @@ fn beside(objects: Objects) -> String {
     match objects {
         Objects::Grow(rate) => format!(
             " Ruby objects grow with it, by {:.0} slots an hour: look for what keeps them, with \
-            ObjectSpace.dump_all.",
+            `unbloat holds`.",
             rate * HOUR
         ),
         Objects::DoNotGrow => " The number of Ruby objects does not grow with it: they grow in size, or an extension keeps memory.".to_owned(),
@@ -111,7 +115,7 @@ pub fn text(findings: &Findings, style: &Style) -> String {
         let body = wrap(&sentence(*quantity, growth), style.width, 17);
         let _ = write!(out, "{}{}", style.paint(Ink::Bold, &format!("{label:<17}")), body.trim_start());
     }
-    out
+    out + &rising::text(findings, style)
 }
 
 fn sentence(quantity: Quantity, growth: &Growth) -> String {
@@ -188,6 +192,7 @@ pub fn html(findings: &Findings, recording: &Recording) -> String {
     let body = html! {
         section.answer.yes[!findings.leak_suspected()] { p { (conclusion(findings)) } }
         (section("What was judged", "", &judged))
+        (rising::html(findings))
         section { (figure(&chart)) }
     };
     let (title, subtitle) = (chart.title.as_str(), chart.subtitle.as_str());
@@ -199,12 +204,16 @@ pub fn html(findings: &Findings, recording: &Recording) -> String {
 pub fn json(findings: &Findings) -> Value {
     let judged: serde_json::Map<String, Value> =
         findings.judged.iter().map(|(q, growth)| (key(*q).to_owned(), json!(growth))).collect();
-    json!({
+    let mut document = json!({
         "schema": 1,
         "duration_s": findings.duration_s,
         "counted_as": findings.counted.name().to_lowercase(),
         "leak_suspected": findings.leak_suspected(),
         "conclusion": conclusion(findings),
         "quantities": judged,
-    })
+    });
+    if findings.rising.looks > 0 {
+        document["rubies"] = rising::json(findings);
+    }
+    document
 }

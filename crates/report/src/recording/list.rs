@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use unbloat_recording::rubies::RubyMoment;
 use unbloat_recording::{Composition, Recording, recording::seconds};
 use unbloat_untrusted::csv;
 
@@ -59,6 +60,31 @@ pub fn csv_by_category(recording: &Recording) -> String {
     for census in &recording.censuses.over_time {
         for (category, bytes) in &census.bytes {
             let _ = writeln!(out, "{:.3},{},{bytes}", census.time_s, plain_or_quoted(category));
+        }
+    }
+    out
+}
+
+/// Renders one line per class of objects and look; with `code`, per origin of code.
+#[must_use]
+pub fn csv_of_rubies(recording: &Recording, code: bool) -> String {
+    let (count, moments) = match code {
+        true => ("sequences", &recording.rubies.code),
+        false => ("objects", &recording.rubies.classes),
+    };
+    let mut out = format!("time_s,kind,name,version,{count},bytes\n");
+    for moment in moments {
+        for (label, amount) in &moment.sums {
+            let version = label.version.as_ref().map_or_else(String::new, |version| csv::cell(version.raw()));
+            let _ = writeln!(
+                out,
+                "{:.3},{},{},{version},{},{}",
+                moment.time_s,
+                plain_or_quoted(label.kind.raw()),
+                csv::cell(label.name.raw()),
+                amount.objects,
+                amount.bytes
+            );
         }
     }
     out
@@ -121,7 +147,7 @@ fn one(recording: &Recording) -> Value {
         .iter()
         .map(|mark| json!({"time_s": seconds(mark.time_ns), "name": mark.name}))
         .collect();
-    json!({
+    let mut document = json!({
         "name": recording.name,
         "started_wall_ns": recording.header.started_wall_ns,
         "duration_s": recording.duration_s(),
@@ -129,7 +155,28 @@ fn one(recording: &Recording) -> Value {
         "census": census,
         "counters": counters,
         "marks": marks,
-    })
+    });
+    if !recording.rubies.is_empty() {
+        document["rubies"] = json!({
+            "with_malloc": recording.rubies.with_malloc,
+            "classes": recording.rubies.classes.iter().map(ruby_moment).collect::<Vec<_>>(),
+            "code": recording.rubies.code.iter().map(ruby_moment).collect::<Vec<_>>(),
+        });
+    }
+    document
+}
+
+fn ruby_moment(moment: &RubyMoment) -> Value {
+    let row = |(label, amount): (&unbloat_recording::Label, &unbloat_recording::rubies::Amount)| {
+        json!({
+            "kind": label.kind,
+            "name": label.name,
+            "version": label.version,
+            "objects": amount.objects,
+            "bytes": amount.bytes,
+        })
+    };
+    json!({ "time_s": moment.time_s, "rows": moment.sums.iter().map(row).collect::<Vec<_>>() })
 }
 
 fn composition(census: &Composition) -> Value {

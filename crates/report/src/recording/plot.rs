@@ -7,7 +7,9 @@ use crate::segment::Segment;
 use std::time::{Duration, UNIX_EPOCH};
 use unbloat_heap::Iec;
 use unbloat_recording::recording::{Counted, seconds};
-use unbloat_recording::{Composition, Key, Process, Recording, looks::Points};
+use unbloat_recording::rising;
+use unbloat_recording::rubies::{REST, RubyMoment};
+use unbloat_recording::{Composition, Key, Label, Process, Recording, looks::Points};
 use unbloat_untrusted::Untrusted;
 
 /// The breakdown of memory in a chart.
@@ -17,6 +19,10 @@ pub enum By {
     Process,
     /// One area per segment: live, stranded, Ruby objects, …
     Category,
+    /// One area per class of live objects.
+    Class,
+    /// One area per gem and other origin of loaded code.
+    Gem,
 }
 
 /// Number of moments on the horizontal axis of stacked areas.
@@ -25,7 +31,7 @@ const COLUMNS: usize = 1000;
 /// Number of characters of a command that fit above a chart.
 const TITLE_COLUMNS: usize = 90;
 
-/// Number of processes with their own bands; the smaller ones share one.
+/// Number of processes, classes or gems with their own bands; the smaller ones share one.
 const BANDS: usize = 8;
 
 /// Draws memory and CPU of one recording, or of several overlaid.
@@ -38,19 +44,36 @@ pub fn chart(recordings: &[Recording], by: By) -> Chart {
 }
 
 fn single(recording: &Recording, by: By) -> Chart {
-    let (total, kind) = match by {
-        By::Process => recording.memory(),
-        By::Category => recording.memory_as_in_census(),
-    };
-    let (title, series) = match by {
-        By::Process => (format!("Memory by process ({kind})"), bands(recording)),
+    match by {
+        By::Process => {
+            let (total, kind) = recording.memory();
+            of_memory(recording, format!("Memory by process ({kind})"), bands(recording), (&total, kind))
+        }
         By::Category => {
+            let (total, kind) = recording.memory_as_in_census();
             let mut series = segments(recording);
             hold_the_only_census(&mut series, total.last().map_or(0.0, |&(x, _)| x));
             series.push(line(&format!("whole tree ({kind})"), Color::Neutral, total.clone()));
-            (format!("Composition of memory ({kind})"), series)
+            of_memory(recording, format!("Composition of memory ({kind})"), series, (&total, kind))
         }
-    };
+        By::Class | By::Gem => {
+            let (title, moments) = match by {
+                By::Gem => ("Loaded code by gem (each process in full)", &recording.rubies.code),
+                _ => ("Live objects by class (each process in full)", &recording.rubies.classes),
+            };
+            let (total, kind) = recording.memory();
+            of_memory(recording, title.to_owned(), labels(moments), (&total, kind))
+        }
+    }
+}
+
+/// Draws the parts of memory above CPU; `total` is for the subtitle.
+fn of_memory(
+    recording: &Recording,
+    title: String,
+    series: Vec<Series>,
+    (total, kind): (&[(f64, f64)], Counted),
+) -> Chart {
     let memory = Panel { title, y: Unit::Bytes, weight: 3.0, series };
     let cpu_series = line("CPU of all processes", Color::Neutral, recording.cpu());
     let cpu =
@@ -61,11 +84,39 @@ fn single(recording: &Recording, by: By) -> Chart {
             recording.fact(Key::Command).map_or(recording.name.as_str(), Untrusted::raw),
             TITLE_COLUMNS,
         ),
-        subtitle: subtitle(recording, &total, kind),
+        subtitle: subtitle(recording, total, kind),
         x: Unit::Seconds,
         panels: vec![memory, cpu],
         marks: marks.collect(),
     }
+}
+
+/// Returns an area for each of the largest labels, the largest at the bottom, and one for everything else at the top.
+fn labels(moments: &[RubyMoment]) -> Vec<Series> {
+    let mut largest: Vec<(u64, &Label)> = rising::series(moments)
+        .into_iter()
+        .filter(|(label, _)| label.kind != *REST)
+        .map(|(label, points)| (points.iter().map(|(_, amount)| amount.bytes).max().unwrap_or(0), label))
+        .collect();
+    largest.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
+    largest.truncate(BANDS);
+    let bytes = |moment: &RubyMoment, label: &Label| moment.sums.get(label).map_or(0, |amount| amount.bytes);
+    let stacked = |name: String, color, value: &dyn Fn(&RubyMoment) -> u64| Series {
+        name,
+        shape: Shape::Stacked,
+        color,
+        points: moments.iter().map(|moment| (moment.time_s, value(moment) as f64)).collect(),
+    };
+    let named = largest.iter().enumerate().map(|(n, (_, label))| {
+        stacked(super::label::name(label), Color::Nth(n), &|moment: &RubyMoment| bytes(moment, label))
+    });
+    let mut series: Vec<Series> = named.collect();
+    series.push(stacked("everything else".to_owned(), Color::Neutral, &|moment: &RubyMoment| {
+        let shown: u64 = largest.iter().map(|(_, label)| bytes(moment, label)).sum();
+        moment.total().bytes.saturating_sub(shown)
+    }));
+    hold_the_only_census(&mut series, moments.last().map_or(0.0, |moment| moment.time_s + 1.0));
+    series
 }
 
 fn subtitle(recording: &Recording, total: &[(f64, f64)], kind: Counted) -> String {
@@ -193,6 +244,7 @@ fn name(process: &Process) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unbloat_recording::rubies::Amount;
 
     #[test]
     fn a_census_alone_can_be_seen() {
@@ -204,6 +256,22 @@ mod tests {
         let mut two = [stacked(vec![(3.0, 7.0), (4.0, 8.0)])];
         hold_the_only_census(&mut two, 6.0);
         assert_eq!(two.map(|series| series.points.len()), [2]);
+    }
+
+    #[test]
+    fn classes_are_stacked_up_to_all_live_objects() {
+        let amount = |bytes| Amount { objects: 1, bytes };
+        let label = |name: &str| Label { kind: "class".into(), name: name.into(), version: None };
+        let moment = |at: u64| RubyMoment {
+            time_s: at as f64,
+            sums: (0..12).map(|n| (label(&format!("C{n:02}")), amount(100 * n + at))).collect(),
+        };
+        let moments = [moment(0), moment(10)];
+        let series = labels(&moments);
+        assert_eq!((series.len(), series[0].name.as_str()), (BANDS + 1, "C11"));
+        let sum = |at: usize| series.iter().map(|series| series.points[at].1).sum::<f64>();
+        assert_eq!([sum(0), sum(1)], [6600.0, 6720.0]);
+        assert_eq!(labels(&moments[..1])[0].points.len(), 2, "a single look is drawn, too");
     }
 
     #[test]

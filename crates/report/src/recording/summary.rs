@@ -46,7 +46,7 @@ pub fn text(recording: &Recording, writing: Option<i32>, style: &Style) -> Strin
         let _ = write!(out, "{:<10}{}", "made of", body.trim_start());
     }
     if let Some(cost) = &recording.cost {
-        let _ = writeln!(out, "{:<10}{}", "cost", cost_text(cost));
+        let _ = writeln!(out, "{:<10}{}", "cost", cost_text(cost, recording.rubies.classes.len()));
     }
     processes(&mut out, recording, style);
     for mark in &recording.marks {
@@ -88,7 +88,7 @@ fn runtime(recording: &Recording) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-fn cost_text(cost: &Cost) -> String {
+fn cost_text(cost: &Cost, class_looks: usize) -> String {
     let duration = seconds(cost.time_ns).max(1e-3);
     let rate =
         |n: u64| if n == 0 { "never".to_owned() } else { format!("every {:.1} s", duration / n as f64) };
@@ -99,6 +99,9 @@ fn cost_text(cost: &Cost) -> String {
         rate(cost.pss_sweeps),
         rate(cost.censuses)
     );
+    if class_looks > 0 {
+        let _ = write!(text, ", classes {}", rate(class_looks as u64));
+    }
     if cost.late_ticks + cost.missed_ticks > 0 {
         let _ = write!(text, "; {} samples late, {} missed", cost.late_ticks, cost.missed_ticks);
     }

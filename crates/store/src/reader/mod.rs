@@ -3,13 +3,18 @@
 //! | module | concept |
 //! |---|---|
 //! | `open` | opens the file read-only, without trusting its contents |
+//! | `experiment` | the results of experiments |
+//! | `rubies` | live memory of Rubies |
 //! | `limits` | ends queries that do more work than an honest file can require |
 
+mod experiment;
 mod limits;
 mod open;
+mod rubies;
 
+use crate::later::has_table;
 use crate::owner::is_alive;
-use crate::{APPLICATION_ID, Error, Result, fold};
+use crate::{APPLICATION_ID, Error, Result};
 use limits::Limits;
 pub(crate) use open::{check, check_kind, harden};
 use rusqlite::{Connection, OpenFlags, Row};
@@ -18,8 +23,7 @@ use std::path::{Path, PathBuf};
 use unbloat_recording::recording::{counters_over_time, seconds};
 use unbloat_recording::{
     CategoryBytes, Censuses, CgroupMemory, Cost, Counter, CpuSource, Folded, Header, Kind, Latency, Mark,
-    Metric, Owner, Process, ProcessId, Recording, Run, RunId, Sample, Step, StepId, StepLatency, TreeMemory,
-    Variant, VariantId,
+    Owner, Process, ProcessId, Recording, RunId, Sample, Step, StepId, StepLatency, TreeMemory,
 };
 
 /// An open recording for reading.
@@ -80,6 +84,7 @@ impl Reader {
             samples: self.samples()?,
             censuses: Censuses::of(self.census()?, &counters),
             counters: counters_over_time(counters),
+            rubies: self.rubies()?,
             marks: self.marks()?,
             latencies: self.step_latencies()?,
             cost: self.cost()?,
@@ -139,7 +144,7 @@ impl Reader {
 
     /// Reads the short-lived processes that are only counted, by the minute in which they ended.
     pub fn folded(&self) -> Result<Vec<Folded>> {
-        if !fold::has_table(&self.db).map_err(|e| Error::sqlite(&self.path, "read", e))? {
+        if !self.has("folded")? {
             return Ok(Vec::new());
         }
         let sql = "SELECT time_ns, processes, user_s, system_s FROM folded ORDER BY time_ns";
@@ -256,68 +261,9 @@ impl Reader {
         Ok(rows.into_iter().next())
     }
 
-    /// Reads the variants of an experiment.
-    pub fn variants(&self) -> Result<Vec<Variant>> {
-        self.rows("SELECT id, name, settings FROM variant ORDER BY id", [], |row| {
-            Ok(Variant { id: VariantId(row.get(0)?), name: row.get(1)?, settings: row.get(2)? })
-        })
-    }
-
-    /// Reads the runs of an experiment, in chronological order.
-    pub fn runs(&self) -> Result<Vec<Run>> {
-        let sql = "SELECT run.id, variant, block.number, position, started_ns, ended_ns, outcome \
-                   FROM run LEFT JOIN block ON block.id = run.block ORDER BY run.id";
-        self.rows(sql, [], |row| {
-            Ok(Run {
-                id: RunId(row.get(0)?),
-                variant: id(row, 1, VariantId)?,
-                block: row.get(2)?,
-                position: row.get(3)?,
-                started_ns: row.get(4)?,
-                ended_ns: row.get(5)?,
-                outcome: row.get(6)?,
-            })
-        })
-    }
-
-    /// Reads the steps of loads.
-    pub fn steps(&self) -> Result<Vec<Step>> {
-        let sql = "SELECT id, run, name, started_ns, ended_ns, parameters FROM step ORDER BY id";
-        self.rows(sql, [], |row| {
-            Ok(Step {
-                id: StepId(row.get(0)?),
-                run: id(row, 1, RunId)?,
-                name: row.get(2)?,
-                started_ns: row.get(3)?,
-                ended_ns: row.get(4)?,
-                parameters: row.get(5)?,
-            })
-        })
-    }
-
-    /// Reads the latency histograms.
-    pub fn latencies(&self) -> Result<Vec<Latency>> {
-        self.rows("SELECT step, kind, count, histogram FROM latency ORDER BY rowid", [], |row| {
-            Ok(Latency {
-                step: StepId(row.get(0)?),
-                kind: row.get(1)?,
-                count: unsigned(row, 2)?.unwrap_or(0),
-                histogram: row.get(3)?,
-            })
-        })
-    }
-
-    /// Reads all other figures.
-    pub fn metrics(&self) -> Result<Vec<Metric>> {
-        self.rows("SELECT run, step, name, value, unit FROM metric ORDER BY rowid", [], |row| {
-            Ok(Metric {
-                run: id(row, 0, RunId)?,
-                step: id(row, 1, StepId)?,
-                name: row.get(2)?,
-                value: row.get(3)?,
-                unit: row.get(4)?,
-            })
-        })
+    /// Returns whether the file has a table that older ones lack.
+    fn has(&self, table: &str) -> Result<bool> {
+        has_table(&self.db, table).map_err(|e| Error::sqlite(&self.path, "read", e))
     }
 
     fn rows<T>(

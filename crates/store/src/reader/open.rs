@@ -6,6 +6,7 @@
 //! size can require.
 
 use super::limits::Limits;
+use crate::later::{LATER, has_table};
 use crate::{APPLICATION_ID, Error, Result, SCHEMA_VERSION};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// Maximum wait of a reader for a writer's lock.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// The tables that every recording has. `folded` was added later: see [`crate::fold`].
+/// The tables that every recording has. For those that were added later see [`LATER`].
 const TABLES: [&str; 17] = [
     "recording",
     "provenance",
@@ -175,8 +176,12 @@ fn check_tables(path: &Path, db: &Connection) -> Result<()> {
         let count = |sql: &str| db.query_row(sql, [table], |row| row.get::<_, i64>(0));
         Ok(count(sql)? == 1 && count(computed)? == 0)
     };
-    let folded = crate::fold::has_table(db).map_err(|e| Error::sqlite(path, "read", e))?;
-    let all = TABLES.into_iter().chain(folded.then_some("folded"));
+    let mut all = TABLES.to_vec();
+    for table in LATER {
+        if has_table(db, table).map_err(|e| Error::sqlite(path, "read", e))? {
+            all.push(table);
+        }
+    }
     for table in all {
         if !is_plain(table).map_err(|e| Error::sqlite(path, "read", e))? {
             return Err(not_ours(path, &format!("its table {table} is missing or is not a plain table")));

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 use super::ROWS_A_STEP;
 use crate::{Reader, Writer, begin};
-use unbloat_recording::{CategoryBytes, CgroupMemory, Cost, Counter, Kind, NewProcess, ProcessId, Sample};
+use unbloat_recording::{
+    CategoryBytes, CgroupMemory, ClassBytes, CodeBytes, Cost, Counter, Kind, Label, NewProcess, ProcessId,
+    Sample,
+};
 
 const LOOK_NS: i64 = 100_000_000;
 const PROCESSES: i64 = 20;
@@ -120,4 +123,51 @@ fn censuses_are_thinned_with_their_counters() {
     assert!(counters.iter().all(|row| times.contains(&row.time_ns)));
     assert_eq!(census.len(), times.len() * 4);
     assert!(times.range(..30_000_000_000_000).count() > 20, "the first half is still there");
+}
+
+#[test]
+fn looks_at_classes_are_thinned_with_the_code_of_the_same_look() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("classes.unbloat");
+    let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
+    let puma = writer.batch(|b| b.process(&NewProcess { pid: 1, ..NewProcess::default() })).unwrap();
+    let label = |kind: &str, name: String| Label { kind: kind.into(), name: name.into(), version: None };
+    let mut largest = 0;
+    for n in 0..400i64 {
+        let time_ns = n * 30_000_000_000;
+        let bytes = if n == 57 { 1 << 40 } else { 1 << 20 };
+        writer
+            .batch(|batch| {
+                for class in 0..60 {
+                    batch.class_bytes(&ClassBytes {
+                        time_ns,
+                        process: puma,
+                        label: label("class", format!("Shop::Class{class}")),
+                        objects: 10,
+                        slot_bytes: bytes,
+                        malloc_bytes: (class > 0).then_some(bytes),
+                    })?;
+                }
+                batch.code_bytes(&CodeBytes {
+                    time_ns,
+                    process: puma,
+                    label: label("gem", "rack".to_owned()),
+                    sequences: 5,
+                    slot_bytes: 400,
+                    malloc_bytes: Some(8000),
+                })
+            })
+            .unwrap();
+        writer.keep_below(600_000).unwrap();
+        largest = largest.max(std::fs::metadata(&path).unwrap().len());
+    }
+    assert!(largest < 600_000, "{largest}");
+    let reader = Reader::open(&path).unwrap();
+    let (classes, code) = (reader.class_census().unwrap(), reader.code_census().unwrap());
+    let times: std::collections::BTreeSet<_> = classes.iter().map(|row| row.time_ns).collect();
+    assert_eq!(classes.len(), times.len() * 60, "a look was cut in two");
+    let of_code: std::collections::BTreeSet<_> = code.iter().map(|row| row.time_ns).collect();
+    assert_eq!(of_code, times);
+    assert!(times.contains(&(57 * 30_000_000_000)), "the largest look is kept");
+    assert!(times.len() > 40 && times.len() < 400, "{}", times.len());
 }

@@ -5,12 +5,14 @@
 //! | `database` | creates and opens the file; durability |
 //! | `batch` | one transaction, and the common rows: provenance, marks |
 //! | `observed` | a recorder's observations |
+//! | `rubies` | live memory of Rubies |
 //! | `experiment` | results of experiments and load drivers |
 
 mod batch;
 mod database;
 mod experiment;
 mod observed;
+mod rubies;
 #[cfg(test)]
 mod tests;
 

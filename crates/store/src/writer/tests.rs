@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::{Reader, SCHEMA_VERSION};
-use unbloat_recording::{Kind, Latency, Metric, NewProcess, Owner, Sample};
+use unbloat_recording::{
+    ClassBytes, ClassHolder, CodeBytes, HeldBy, Kind, Label, Latency, Metric, NewProcess, Owner, PathStep,
+    Sample,
+};
 
 fn file(name: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -128,4 +131,69 @@ fn files_that_are_in_the_way_or_not_ours_are_told_apart() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
     let newer = Reader::open(&path).unwrap_err();
     assert!(newer.to_string().contains("Use a newer unbloat"), "{newer}");
+}
+
+#[test]
+fn live_memory_of_rubies_is_read_back_and_older_files_have_none() {
+    let (_directory, path) = file("rubies.unbloat");
+    let mut writer = Writer::create(&path, &begin(Kind::Record)).unwrap();
+    let label = |kind: &str, name: &str, version: Option<&str>| Label {
+        kind: kind.into(),
+        name: name.into(),
+        version: version.map(Into::into),
+    };
+    let class = ClassBytes {
+        time_ns: 5,
+        process: ProcessId(1),
+        label: label("class", "Evil\u{1b}[2J", None),
+        objects: 3,
+        slot_bytes: 120,
+        malloc_bytes: None,
+    };
+    let code = CodeBytes {
+        time_ns: 5,
+        process: ProcessId(1),
+        label: label("gem", "rack", Some("2.2.4")),
+        sequences: 4,
+        slot_bytes: 160,
+        malloc_bytes: Some(4000),
+    };
+    let held = HeldBy {
+        what: "Array[3]".into(),
+        objects: 2,
+        bytes: 80,
+        retained_bytes: 200,
+        retained_objects: 9,
+        path: vec![PathStep { by: "@@list".into(), what: "Array[3]".into() }],
+    };
+    let holder = |holder| ClassHolder {
+        time_ns: 6,
+        process: ProcessId(1),
+        label: class.label.clone(),
+        objects: 3,
+        bytes: 120,
+        holder,
+    };
+    let holders = [holder(Some(held)), holder(None)];
+    writer
+        .batch(|batch| {
+            batch.process(&NewProcess { pid: 9, ..NewProcess::default() })?;
+            batch.class_bytes(&class)?;
+            batch.code_bytes(&code)?;
+            holders.iter().try_for_each(|holder| batch.holder(holder))
+        })
+        .unwrap();
+    writer.finish(7, "test", None).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.class_census().unwrap(), [class]);
+    assert_eq!(reader.code_census().unwrap(), [code]);
+    assert_eq!(reader.holders().unwrap(), holders);
+    drop(reader);
+
+    let db = rusqlite::Connection::open(&path).unwrap();
+    // A path that somebody else wrote may be anything.
+    db.execute_batch("UPDATE holder SET path = '[{\"by\": 3}'").unwrap();
+    assert_eq!(Reader::open(&path).unwrap().holders().unwrap()[0].holder.as_ref().unwrap().path, []);
+    db.execute_batch("DROP TABLE class_census; DROP TABLE code_census; DROP TABLE holder").unwrap();
+    assert!(Reader::open(&path).unwrap().load().unwrap().rubies.is_empty());
 }

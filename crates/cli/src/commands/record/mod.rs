@@ -35,6 +35,12 @@ pub(crate) struct Args {
     /// Minimum interval between censuses (the composition of memory).
     #[arg(long, default_value = "10s", value_parser = interval, value_name = "TIME")]
     census: Duration,
+    /// Minimum interval between looks at Rubies: objects by class, code by gem.
+    #[arg(long, default_value = "30s", value_parser = interval, value_name = "TIME")]
+    classes: Duration,
+    /// Take no looks at Rubies by class and gem.
+    #[arg(long, conflicts_with = "classes")]
+    no_classes: bool,
     /// Share of one core that recording the whole tree may use; with 0 there is no PSS and no census.
     #[arg(long, default_value = "2%", value_parser = share, value_name = "SHARE")]
     budget: f64,
@@ -76,6 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let options = Options {
         interval: args.interval,
         census_interval: args.census,
+        class_interval: (!args.no_classes).then_some(args.classes),
         budget: args.budget,
         duration: args.duration,
         max_bytes: args.max_size,
