@@ -18,11 +18,13 @@
 //! | [`looks`] | the recorded tree over time |
 //! | `cpu` | the CPU of the whole tree up to a moment |
 //! | [`growth`] | determines what grows, and whether that is a leak or fragmentation |
+//! | [`difference`] | the difference of two looks at live memory |
 //! | [`rising`] | determines which classes and whose code grow |
 //! | [`experiment`] | variants, blocks, runs, load steps, latencies and figures |
 
 pub mod census;
 mod cpu;
+pub mod difference;
 pub mod experiment;
 pub mod growth;
 pub mod header;

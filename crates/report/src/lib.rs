@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`inspect`] | an inspection: text, JSON, a page with a heap map |
 //! | [`code`] | the loaded code of a Ruby by gem and file |
+//! | [`diff`] | the difference of two looks, by class or gem |
 //! | [`holds`] | the holders of a Ruby's memory |
 //! | [`objects`] | live objects of a Ruby by class |
 //! | `ruby_look` | the frame of every closer look at Rubies |
@@ -30,6 +31,7 @@ mod browser;
 pub mod chart;
 pub mod code;
 pub mod compare;
+pub mod diff;
 mod drawing;
 pub mod holds;
 pub mod inspect;

@@ -3,6 +3,7 @@
 mod bench;
 mod code;
 mod compare;
+mod diff;
 mod doctor;
 mod env;
 mod generate;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Plot(plot::Args),
     /// Determine whether a recording shows a leak, fragmentation or a plateau.
     Growth(growth::Args),
+    /// Show what was born, died and stayed between two looks or moments, by class or gem.
+    Diff(diff::Args),
     /// Create a recording from a psrecord log.
     Import(import::Args),
     /// Start a server so that it stays lean.
@@ -95,6 +98,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args),
         Command::Plot(args) => plot::run(&args),
         Command::Growth(args) => growth::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args),
