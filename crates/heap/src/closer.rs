@@ -75,6 +75,22 @@ pub(crate) fn look<T: Serialize + DeserializeOwned>(
     })
 }
 
+/// As [`look`] without a stop, beside another process whose memory can be read as well.
+///
+/// # Errors
+/// As [`look`].
+pub(crate) fn look_beside<T: Serialize + DeserializeOwned>(
+    pid: Pid,
+    beside: &Pinned,
+    work: impl FnOnce(&Scene<'_>, &mut Vec<Note>) -> Result<T>,
+) -> Result<RubyLook<T>> {
+    unbloat_process::look_beside(pid, beside, |pinned| {
+        let begun = Instant::now();
+        let looked = look_pinned(pinned, work)?;
+        Ok(RubyLook { elapsed: begun.elapsed(), ..looked })
+    })
+}
+
 fn look_pinned<T>(
     pinned: &Pinned,
     work: impl FnOnce(&Scene<'_>, &mut Vec<Note>) -> Result<T>,

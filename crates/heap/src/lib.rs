@@ -14,6 +14,7 @@
 //! | [`together`] | several processes in one inspection |
 //! | `proportional` | censuses by proportional bytes, which can be added up |
 //! | [`sharing`] | the memory that a worker still shares with its parent |
+//! | [`mod@unshared`] | what un-shared the pages that a worker inherited, by cause |
 //! | [`trim`] | returns freed memory of a live process |
 //! | [`verdict`] | the meaning of the figures and the advice |
 //! | [`cartography`] | draws the heap map during the walks |
@@ -41,6 +42,7 @@ pub mod ruby;
 pub mod sharing;
 pub mod together;
 pub mod trim;
+pub mod unshared;
 pub mod verdict;
 
 pub use code::code;
@@ -51,3 +53,4 @@ pub use makeup::makeup;
 pub use objects::objects;
 pub use ruby::holding::Wanted;
 pub use together::inspect_all;
+pub use unshared::unshared;

@@ -58,6 +58,31 @@ impl SharedPages {
     }
 }
 
+/// The private anonymous pages that both a process and its parent have, at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Inherited {
+    /// Bytes on common pages.
+    pub(crate) shared_bytes: u64,
+    /// Pages of which each has its own: sorted, disjoint, not adjacent.
+    pub(crate) apart: Vec<Range<u64>>,
+}
+
+impl Inherited {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// One of the two is gone or may not be looked at.
+    pub(crate) fn from_parent(parent: Pid, child: Pid) -> Result<Self> {
+        let mut pages = Inherited::default();
+        compare(parent, child, |page, shared| match pages.apart.last_mut() {
+            _ if shared => pages.shared_bytes += page.end - page.start,
+            Some(last) if last.end == page.start => last.end = page.end,
+            _ => pages.apart.push(page),
+        })?;
+        Ok(pages)
+    }
+}
+
 /// Tells each page that both have, in order of address, and whether it is one page for both.
 fn compare(parent: Pid, child: Pid, mut each: impl FnMut(Range<u64>, bool)) -> Result<()> {
     let (parent_maps, child_maps) = (Maps::of(parent)?, Maps::of(child)?);

@@ -77,7 +77,7 @@ pub use memory::{LiveMemory, Memory};
 pub use page_size::page_size;
 pub use pages::{PageMap, Residency};
 pub use pid::Pid;
-pub use pinned::{Pinned, Stopping, look, look_at, look_with_copy};
+pub use pinned::{Pinned, Stopping, look, look_at, look_beside, look_with_copy};
 pub use populated::{Populated, resident_bytes, windows};
 pub use resident::ResidentOnly;
 pub use rollup::{Backed, Rollup};

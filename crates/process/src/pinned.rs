@@ -135,7 +135,22 @@ pub fn look_with_copy<T: Serialize + DeserializeOwned>(
     work: impl FnOnce(&Pinned) -> Result<T>,
 ) -> Result<T> {
     let limits = sandbox::Limits::of_resident(resident_bytes(pid)).with_copy_of(resident_bytes(pid));
-    look_within(&limits, &Pinned::open(pid)?, stopping, work)
+    look_within(&limits, &Pinned::open(pid)?, None, stopping, work)
+}
+
+/// As [`look_with_copy`], beside another process that was pinned before: its memory can be read as well.
+///
+/// # Errors
+/// As [`look`]; also if the other process has ended or has become another program.
+pub fn look_beside<T: Serialize + DeserializeOwned>(
+    pid: Pid,
+    beside: &Pinned,
+    work: impl FnOnce(&Pinned) -> Result<T>,
+) -> Result<T> {
+    let limits = sandbox::Limits::of_resident(resident_bytes(pid)).with_copy_of(resident_bytes(pid));
+    let result = look_within(&limits, &Pinned::open(pid)?, Some(beside), Stopping::Never, work)?;
+    beside.check()?;
+    Ok(result)
 }
 
 /// Like [`look`], for a process that is already pinned and stays so.
@@ -147,19 +162,20 @@ pub fn look_at<T: Serialize + DeserializeOwned>(
     stopping: Stopping,
     work: impl FnOnce(&Pinned) -> Result<T>,
 ) -> Result<T> {
-    look_within(&sandbox::Limits::of_resident(resident_bytes(pinned.pid)), pinned, stopping, work)
+    look_within(&sandbox::Limits::of_resident(resident_bytes(pinned.pid)), pinned, None, stopping, work)
 }
 
 fn look_within<T: Serialize + DeserializeOwned>(
     limits: &sandbox::Limits,
     pinned: &Pinned,
+    beside: Option<&Pinned>,
     stopping: Stopping,
     work: impl FnOnce(&Pinned) -> Result<T>,
 ) -> Result<T> {
     let pid = pinned.pid;
     let scope = sandbox::Scope {
         targets: vec![pid],
-        descriptors: pinned.descriptors(),
+        descriptors: std::iter::once(pinned).chain(beside).flat_map(Pinned::descriptors).collect(),
         may_stop: stopping == Stopping::Allowed,
     };
     let result = sandbox::look(pid, limits, &scope, || work(pinned))?;

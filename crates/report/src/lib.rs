@@ -15,6 +15,7 @@
 //! | [`recording`] | memory over time: summary, live view, charts, CSV, growth |
 //! | [`mod@bench`] | the measurements of a load |
 //! | [`compare`] | an experiment: the answer and its evidence |
+//! | [`unshared`] | what un-shared a worker's pages |
 //! | [`tune`] | a search: what was tried, and its final comparison |
 //! | [`chart`] | panels over a common axis, as SVG, PNG or an interactive page |
 //! | `drawing` | the SVG kit: elements, scales, axes |
@@ -46,5 +47,6 @@ pub mod status;
 pub mod style;
 pub mod trim;
 pub mod tune;
+pub mod unshared;
 
 pub use unbloat_heap::Iec;

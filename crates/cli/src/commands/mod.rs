@@ -25,6 +25,7 @@ mod show;
 mod status;
 mod trim;
 mod tune;
+mod unshared;
 mod version;
 
 use crate::exit::Exit;
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Code(code::Args),
     /// Show the objects that retain most memory in running Rubies, the paths that hold them, and the garbage.
     Holds(holds::Args),
+    /// Show what un-shared the memory that forked workers inherited, and what helps.
+    Unshared(unshared::Args),
     /// Put load on a server and measure the latency its users experience.
     Bench(bench::Args),
     /// Record the memory of a command or of running processes over time.
@@ -92,6 +95,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Objects(args) => objects::run(&args),
         Command::Code(args) => code::run(&args),
         Command::Holds(args) => holds::run(&args),
+        Command::Unshared(args) => unshared::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Mark(args) => mark::run(&args),

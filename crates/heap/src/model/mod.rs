@@ -19,6 +19,7 @@ mod ruby;
 mod ruby_look;
 mod runtime;
 mod segment;
+mod unshared;
 
 pub use advice::{Action, Compaction, Server};
 pub use allocator::{
@@ -40,3 +41,4 @@ pub use ruby::{RubyHeap, RubyType, SizePool};
 pub use ruby_look::RubyLook;
 pub use runtime::Runtime;
 pub use segment::Segment;
+pub use unshared::{Cause, CauseKind, CauseRow, Remedy, Unshared};

@@ -64,6 +64,26 @@ impl Chunks {
         Some((at, self.bytes(at)))
     }
 
+    /// Returns the number of the chunk that contains an address, and the offset of the address in it; headers lie before.
+    pub(crate) fn around(&self, address: u64) -> Option<(usize, u64)> {
+        let key = self.key(address)?;
+        let after = self.entries.partition_point(|&entry| entry >> SIZE_BITS <= key);
+        let number = after.checked_sub(1)?;
+        let start = self.entries.get(number)? >> SIZE_BITS;
+        let offset = (key - start) * ALIGNMENT + address % ALIGNMENT;
+        (offset < self.bytes(number)).then_some((number, offset))
+    }
+
+    /// Returns whether a chunk starts in this range of addresses.
+    pub(crate) fn any_in(&self, range: &Range<u64>) -> bool {
+        let place = |address: u64| self.key(address);
+        let (Some(start), Some(end)) = (place(range.start), place(range.end.saturating_sub(1))) else {
+            return false;
+        };
+        let first = self.entries.partition_point(|&entry| entry >> SIZE_BITS < start);
+        self.entries.get(first).is_some_and(|&entry| entry >> SIZE_BITS <= end)
+    }
+
     /// Returns the usable bytes of a chunk by its number.
     pub(crate) fn bytes(&self, number: usize) -> u64 {
         self.entries.get(number).map_or(0, |entry| (entry & MAX_SIZE) * 8)

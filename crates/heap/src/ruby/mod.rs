@@ -19,6 +19,7 @@
 //! | `names` | names of symbols, classes and wrapped data |
 //! | `by_class` | live objects by class |
 //! | `code` | loaded code by file |
+//! | `unshared` | what writes since a fork belong to |
 //! | `graph` | references between objects, and the roots |
 //! | [`holding`] | retained sizes, paths, garbage that waits |
 //! | `held` | the holder of most objects of a class |
@@ -45,6 +46,7 @@ pub mod reading;
 pub mod slots;
 pub(crate) mod space;
 mod statics;
+pub(crate) mod unshared;
 pub mod version;
 pub mod versions;
 mod words;

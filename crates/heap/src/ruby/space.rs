@@ -114,6 +114,19 @@ impl Space {
             .is_some_and(|page| ((address - page.first) as u32).is_multiple_of(page.slot_bytes))
     }
 
+    /// Returns the slot around an address, with or without an object, as its first address and its size; `None`
+    /// outside of slots. `Some(None)` on a page of the heap, before or behind its slots.
+    pub(crate) fn around(&self, address: u64) -> Option<Option<(u64, u64)>> {
+        let place = address / self.page_bytes;
+        let after = self.clusters.partition_point(|cluster| cluster.start <= place);
+        let cluster = self.clusters.get(after.checked_sub(1)?)?;
+        let number = *cluster.index.get(usize::try_from(place - cluster.start).ok()?)?;
+        let page = self.pages.get(number.checked_sub(1)? as usize)?;
+        let slot_bytes = u64::from(page.slot_bytes);
+        let within = (page.first..page.end).contains(&address);
+        Some(within.then(|| (page.first + (address - page.first) / slot_bytes * slot_bytes, slot_bytes)))
+    }
+
     /// Returns the slot with this number, if it has an object.
     pub(crate) fn slot(&self, number: u32) -> Option<Slot<'_>> {
         let after = self.pages.partition_point(|page| page.number <= number);

@@ -22,9 +22,9 @@ use super::slots::Slot;
 use crate::closer::Scene;
 use crate::model::{Code, CodeFile, CodePart, Held};
 use crate::sharing::SharedPages;
-use files::{Files, NO_FILE};
-use origin::Origins;
-use sequences::Sequences;
+pub(super) use files::{Files, NO_FILE};
+pub(super) use origin::Origins;
+pub(super) use sequences::Sequences;
 use std::collections::HashMap;
 use std::path::Path;
 use unbloat_process::Result;
@@ -77,17 +77,17 @@ pub(crate) fn count(
 
 /// Names of the kinds of internal objects that are caches in this version: `callinfo`, `callcache`,
 /// `constcache`, `cvar_entry`.
-struct Caches([bool; 16]);
+pub(super) struct Caches([bool; 16]);
 
 impl Caches {
-    fn of(scene: &Scene<'_>) -> Self {
+    pub(super) fn of(scene: &Scene<'_>) -> Self {
         let names = ["callinfo", "callcache", "constcache", "cvar_entry"];
         Caches(std::array::from_fn(|kind| names.contains(&scene.facts.imemos[kind])))
     }
 }
 
 /// Returns the file and the part towards which an object counts; `None` if it is not code.
-fn part(
+pub(super) fn part(
     number: u32,
     slot: &Slot<'_>,
     sequences: &Sequences,
