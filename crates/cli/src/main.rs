@@ -11,6 +11,7 @@ mod follow;
 mod in_place;
 mod targets;
 mod terminal;
+mod watched;
 
 use clap::Parser;
 use exit::Exit;

@@ -70,6 +70,34 @@ impl Cgroup {
     }
 }
 
+/// Returns the name of a process's control group, as in `/proc/PID/cgroup`: that of version 2, or of version 1's
+/// `memory` controller, or of systemd's own hierarchy. `None` if there is none, or the process is gone.
+#[must_use]
+pub fn name_of(pid: Pid) -> Option<String> {
+    name_in(&std::fs::read_to_string(pid.proc("cgroup")).ok()?)
+}
+
+fn name_in(text: &str) -> Option<String> {
+    let named = |line: &str| -> Option<(u8, String)> {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, name) = rest.split_once(':')?;
+        let rank = match controllers {
+            _ if controllers.split(',').any(|c| c == "memory") => 2,
+            "name=systemd" => 1,
+            "" => 3,
+            _ => 0,
+        };
+        // In a hybrid hierarchy version 2's group may be the root, and version 1's is the one that says something.
+        let rank = if name == "/" { 0 } else { rank };
+        Some((rank, name.to_owned()))
+    };
+    text.lines()
+        .filter_map(named)
+        .filter(|(rank, _)| *rank > 0)
+        .max_by_key(|&(rank, _)| rank)
+        .map(|(_, name)| name)
+}
+
 fn number(path: &Path) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -105,6 +133,14 @@ mod tests {
             (group.name.as_str(), group.current_bytes(), group.peak_bytes()),
             ("/old", Some(12288), None)
         );
+    }
+
+    #[test]
+    fn the_name_that_says_most_is_taken() {
+        assert_eq!(name_in("0::/system.slice/puma.service\n"), Some("/system.slice/puma.service".into()));
+        let hybrid = "5:memory:/docker/ab\n1:name=systemd:/docker/ab\n0::/\n";
+        assert_eq!(name_in(hybrid), Some("/docker/ab".into()));
+        assert_eq!(name_in("0::/\n"), None);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Asks or forces a process to end, and receives such requests to this process.
 
 use crate::{Error, Pid, Result};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::ffi::c_int;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Sends SIGTERM: servers finish their requests and end.
 ///
@@ -71,6 +73,42 @@ impl Requests {
             // Positive codes are the kernel's own (sigaction(2)): here the terminal's line discipline.
             from_terminal: info.ssi_code > 0,
         })
+    }
+}
+
+/// The end of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// This process was asked to end.
+    Request,
+    /// There is something to read.
+    Input,
+    /// The other end of the input is gone: the terminal was closed.
+    HungUp,
+    /// The time is over.
+    Timeout,
+}
+
+impl Requests {
+    /// Waits for a request to end, for input, or for the end of the input. A request is not consumed.
+    #[must_use]
+    pub fn wait(&self, input: BorrowedFd<'_>, timeout: Duration) -> Woken {
+        let mut waited_for =
+            [PollFd::new(self.as_fd(), PollFlags::POLLIN), PollFd::new(input, PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        if poll(&mut waited_for, timeout).is_err() {
+            return Woken::Timeout;
+        }
+        let [request, input] = waited_for.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+        if !request.is_empty() {
+            Woken::Request
+        } else if input.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
+            Woken::HungUp
+        } else if !input.is_empty() {
+            Woken::Input
+        } else {
+            Woken::Timeout
+        }
     }
 }
 

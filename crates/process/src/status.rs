@@ -145,6 +145,14 @@ pub fn directory(pid: Pid) -> Result<PathBuf> {
     Ok(inside.map_or(directory, |inside| PathBuf::from("/").join(inside)))
 }
 
+/// Returns the file name of the program that a process runs, for example `ruby3.1`; `None` if the process is gone or may
+/// not be looked at.
+#[must_use]
+pub fn program(pid: Pid) -> Option<String> {
+    let path = std::fs::read_link(pid.proc("exe")).ok()?;
+    Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+}
+
 /// Returns the short name of a process or thread (`comm`).
 ///
 /// # Errors

@@ -216,6 +216,15 @@ pub fn ticks_per_second() -> f64 {
     sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |ticks| ticks as f64)
 }
 
+/// Returns the wall-clock time at which the machine was booted, in seconds since 1970: the origin of
+/// [`Stat::start_ticks`].
+#[must_use]
+pub fn booted_unix_s() -> f64 {
+    use nix::time::{ClockId, clock_gettime};
+    let seconds = |clock| clock_gettime(clock).map_or(0.0, |t| t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9);
+    seconds(ClockId::CLOCK_REALTIME) - seconds(ClockId::CLOCK_BOOTTIME)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

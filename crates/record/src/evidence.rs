@@ -50,15 +50,22 @@ fn seen(pinned: &Pinned) -> Result<Seen> {
 /// Returns `policy lean`, followed by any parts that are not live and the runtime's problems; `None` for a
 /// process without a policy.
 pub(crate) fn in_words(pid: Pid, report: &ProcessReport) -> Option<String> {
+    let (name, problems) = policy_and_problems(pid, report)?;
+    Some(match problems.is_empty() {
+        true => format!("policy {name}"),
+        false => format!("policy {name} (not all live: {})", problems.join("; ")),
+    })
+}
+
+/// Returns the policy in force, or else the one that the process was started with, and what of it is not live, in words: its
+/// parts, and the runtime's own problem. `None` for a process without a policy.
+pub(crate) fn policy_and_problems(pid: Pid, report: &ProcessReport) -> Option<(Untrusted, Vec<String>)> {
     let runtime = report.runtime.as_ref();
     let started_with = || environment(pid).ok()?.remove(Variable::Policy.name()).map(Untrusted::from);
     let name = runtime.map(|runtime| runtime.policy.clone()).or_else(started_with)?;
     let mut problems = problems(pid, name.raw(), report).unwrap_or_default();
     problems.extend(runtime.and_then(|runtime| runtime.problem.as_ref().map(ToString::to_string)));
-    Some(match problems.is_empty() {
-        true => format!("policy {name}"),
-        false => format!("policy {name} (not all live: {})", problems.join("; ")),
-    })
+    Some((name, problems))
 }
 
 /// Returns the policy's problems in a process whose census has just been taken.

@@ -30,6 +30,7 @@
 //! | `backlog` | operations that wait while another process locks the file |
 //! | [`progress`] | the state, for a live view |
 //! | [`error`] | errors of a recording |
+//! | [`monitor`] | running processes, watched without recording them |
 //! | [`provenance`] | collects facts about the origin of the figures |
 
 mod backlog;
@@ -42,6 +43,7 @@ pub mod error;
 pub mod evidence;
 mod growing;
 mod membership;
+pub mod monitor;
 mod ops;
 pub mod progress;
 pub mod provenance;

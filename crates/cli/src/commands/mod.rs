@@ -6,6 +6,7 @@ mod compare;
 mod diff;
 mod doctor;
 mod env;
+mod export;
 mod generate;
 mod growth;
 mod holds;
@@ -23,6 +24,7 @@ mod report;
 mod run;
 mod show;
 mod status;
+mod top;
 mod trim;
 mod tune;
 mod unshared;
@@ -44,10 +46,14 @@ pub(crate) enum Command {
     Holds(holds::Args),
     /// Show what un-shared the memory that forked workers inherited, and what helps.
     Unshared(unshared::Args),
+    /// Show running processes live: PSS, bloat, floor, growth; inspect, trim and record them at a key.
+    Top(top::Args),
     /// Put load on a server and measure the latency its users experience.
     Bench(bench::Args),
     /// Record the memory of a command or of running processes over time.
     Record(record::Args),
+    /// Give out metrics of running processes, for Prometheus.
+    Export(export::Args),
     /// Name a moment in a running recording.
     Mark(mark::Args),
     /// Summarize a recording.
@@ -96,8 +102,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Code(args) => code::run(&args),
         Command::Holds(args) => holds::run(&args),
         Command::Unshared(args) => unshared::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Record(args) => record::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Mark(args) => mark::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Plot(args) => plot::run(&args),

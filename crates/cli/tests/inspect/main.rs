@@ -1,9 +1,11 @@
 //! `unbloat inspect` on real processes, from a user's perspective.
 #![allow(clippy::unwrap_used)]
 
+mod export;
 mod jemalloc;
 mod limits;
 mod puma;
+mod top;
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};

@@ -154,7 +154,7 @@ fn describe(writer: &mut Writer, args: &Args, name: &str) -> unbloat_store::Resu
 }
 
 /// Returns `puma-20260921-101500.unbloat`, also for `bundle exec puma`.
-fn default_path(name: &str) -> PathBuf {
+pub(in crate::commands) fn default_path(name: &str) -> PathBuf {
     let mut words = name.strip_prefix("bundle exec ").unwrap_or(name).split(' ');
     let program = words.next().unwrap_or_default();
     let stem = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
