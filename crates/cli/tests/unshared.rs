@@ -75,7 +75,7 @@ fn writes_of_a_worker_are_told_by_their_cause() {
     assert!(number(&found["shared_bytes"]) > 60_000 * 40, "what nobody wrote is shared");
     let remedies: Vec<&str> =
         found["remedies"].as_array().unwrap().iter().map(|one| one["remedy"].as_str().unwrap()).collect();
-    assert!(remedies.contains(&"fill_pages") && remedies.contains(&"refork"), "{remedies:?}");
+    assert!(remedies.contains(&"warm_up") && remedies.contains(&"refork"), "{remedies:?}");
     let text = String::from_utf8(unbloat(&["unshared", &pid]).stdout).unwrap();
     assert!(text.contains("Written") && text.contains("new objects") && text.contains("Gain"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What un-shared the pages that a forked Ruby inherited, by cause.
+//! The causes by which a forked Ruby no longer shares the pages that it inherited.
 
 use crate::closer;
 use crate::model::{RubyLook, Unshared};

@@ -88,7 +88,7 @@ fn remedies(found: &Unshared) -> Vec<Helps> {
     }
     for &(remedy, gain) in &found.by_remedy {
         // That of a refork is told below: it includes the others.
-        if let Some(text) = text_of(remedy).filter(|_| remedy != Remedy::Refork) {
+        if let Some(text) = text_of(remedy).filter(|_| remedy != Remedy::Refork && gain > 0) {
             remedies.push(Helps { remedy: remedy.name(), gain_bytes: Some(gain), text: text.to_owned() });
         }
     }

@@ -122,7 +122,7 @@ pub struct CauseRow {
     pub alone_bytes: u64,
 }
 
-/// What became of the pages that a worker inherited.
+/// The pages that a worker inherited, shared or not, and the causes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unshared {
     /// The process that forked it.
@@ -135,7 +135,8 @@ pub struct Unshared {
     pub unshared_bytes: u64,
     /// The causes, largest first. Their bytes sum up to `unshared_bytes`, unless pages could not be read.
     pub causes: Vec<CauseRow>,
-    /// Bytes of pages that have causes of one remedy only, by remedy: what it would have kept shared at least.
+    /// Bytes of pages that have causes of one remedy only, by remedy, without those of new objects, which need memory
+    /// elsewhere: what it would have saved at least.
     pub by_remedy: Vec<(Remedy, u64)>,
     /// Bytes of pages that went away or could not be read.
     pub unread_bytes: u64,

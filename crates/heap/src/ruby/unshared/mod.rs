@@ -1,4 +1,4 @@
-//! What the words belong to that differ between a worker's pages and its parent's: the causes of un-sharing.
+//! The causes of un-sharing: each word that differs between a worker's page and its parent's belongs to something.
 //!
 //! | module | concept |
 //! |---|---|
@@ -133,6 +133,9 @@ impl Places<'_> {
                     continue;
                 }
                 let found = self.cause(address, &slots);
+                if found.1.kind == CauseKind::NewObjects {
+                    tally.new_object(found.0.end - found.0.start);
+                }
                 tally.word(&found.1);
                 last = Some(found);
             }

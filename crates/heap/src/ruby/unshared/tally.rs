@@ -12,10 +12,12 @@ pub(super) struct Tally {
     index: HashMap<Cause, u32>,
     /// Shares of pages, in units of a page: of all pages, and of those without another cause.
     rows: Vec<(Cause, f64, u64)>,
-    /// Pages that have causes of one remedy only.
-    by_remedy: BTreeMap<Remedy, u64>,
+    /// Pages that have causes of one remedy only, and the bytes on them that new objects would need elsewhere.
+    by_remedy: BTreeMap<Remedy, (u64, u64)>,
     /// Words of the current page by cause.
     page: Vec<(u32, u32)>,
+    /// Bytes of new objects on the current page.
+    new_bytes: u64,
 }
 
 impl Tally {
@@ -26,6 +28,11 @@ impl Tally {
             Some((_, words)) => *words += 1,
             None => self.page.push((place, 1)),
         }
+    }
+
+    /// Counts a new object on the current page: elsewhere it would need memory as well.
+    pub(super) fn new_object(&mut self, bytes: u64) {
+        self.new_bytes += bytes;
     }
 
     fn place(&mut self, cause: &Cause) -> u32 {
@@ -47,6 +54,7 @@ impl Tally {
     /// Ends the current page.
     pub(super) fn page(&mut self) {
         let page = std::mem::take(&mut self.page);
+        let new_bytes = std::mem::take(&mut self.new_bytes);
         let all: u32 = page.iter().map(|(_, words)| words).sum();
         let mut remedies: Vec<Remedy> = Vec::new();
         for &(place, words) in &page {
@@ -58,7 +66,9 @@ impl Tally {
         remedies.sort_unstable();
         remedies.dedup();
         if let [remedy] = remedies[..] {
-            *self.by_remedy.entry(remedy).or_default() += 1;
+            let (pages, needed) = self.by_remedy.entry(remedy).or_default();
+            *pages += 1;
+            *needed += new_bytes;
         }
         // Its memory serves the next page.
         self.page = page;
@@ -74,8 +84,10 @@ impl Tally {
         };
         let mut rows: Vec<CauseRow> = self.rows.into_iter().map(row).collect();
         rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.cause.cmp(&b.cause)));
-        let mut by_remedy: Vec<(Remedy, u64)> =
-            self.by_remedy.into_iter().map(|(remedy, pages)| (remedy, pages * page_bytes)).collect();
+        let gain = |(remedy, (pages, needed)): (Remedy, (u64, u64))| {
+            (remedy, (pages * page_bytes).saturating_sub(needed))
+        };
+        let mut by_remedy: Vec<(Remedy, u64)> = self.by_remedy.into_iter().map(gain).collect();
         by_remedy.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
         (rows, by_remedy)
     }
@@ -100,5 +112,17 @@ mod tests {
         let row = |cause: &Cause, bytes, alone_bytes| CauseRow { cause: cause.clone(), bytes, alone_bytes };
         assert_eq!(rows, [row(&aged, 5120, 4096), row(&new, 3072, 0)]);
         assert_eq!(by_remedy, [(Remedy::Age, 4096)]);
+    }
+
+    #[test]
+    fn what_new_objects_need_elsewhere_is_no_gain() {
+        let mut tally = Tally::default();
+        tally.word(&plain(CauseKind::NewObjects));
+        tally.new_object(3000);
+        tally.page();
+        tally.word(&plain(CauseKind::FreedSlots));
+        tally.page();
+        let (_, by_remedy) = tally.finish(4096);
+        assert_eq!(by_remedy, [(Remedy::FillPages, 2 * 4096 - 3000)]);
     }
 }
