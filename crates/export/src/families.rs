@@ -223,6 +223,7 @@ pub(crate) mod tests {
             }),
             ruby: Some(RubyHeap { version: "3.3.0".into(), ..RubyHeap::default() }),
             runtime: None,
+            ownership: None,
             map: None,
             verdict: Vec::new(),
             notes: Vec::new(),

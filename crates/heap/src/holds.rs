@@ -8,6 +8,7 @@ use crate::ruby::Ruby;
 use crate::ruby::chunks::Chunks;
 use crate::ruby::held;
 use crate::ruby::holding::{self, Wanted};
+use crate::ruby::versions;
 use std::ops::Range;
 use unbloat_process::{Maps, Memory, Pid, Result};
 
@@ -41,13 +42,19 @@ pub fn heap_dump(pid: Pid, stop: bool) -> Result<RubyLook<HeapDump>> {
 
 fn known<T>(scene: &Scene<'_>, notes: &mut Vec<Note>, found: Option<T>) -> Result<Option<T>> {
     if found.is_none() {
-        let text = format!(
-            "Who holds what cannot be told: the references of Ruby {} are not known (those of 3.1 and 3.3 are).",
-            scene.version
-        );
-        notes.push(Note::new(NoteCode::RubyReferencesUnknown, text));
+        notes.push(unknown(scene));
     }
     Ok(found)
+}
+
+/// Returns the note on a version whose references are unknown.
+pub(crate) fn unknown(scene: &Scene<'_>) -> Note {
+    let text = format!(
+        "Who holds what cannot be told: the references of Ruby {} are not known (those of {} are).",
+        scene.version,
+        versions::with_references()
+    );
+    Note::new(NoteCode::RubyReferencesUnknown, text)
 }
 
 /// Finds the holders of a Ruby's memory in a test's memory, in which malloc has allocated `blocks`.

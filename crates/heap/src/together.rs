@@ -1,10 +1,11 @@
 //! The inspection of several processes.
 
-use crate::inspect::{Options, inspect, inspect_pinned};
+use crate::inspect::whose::within_limits;
+use crate::inspect::{Options, Whose, inspect, inspect_pinned};
 use crate::model::{Failure, Inspection, Note, NoteCode, ProcessReport};
 use crate::proportional::by_page;
 use crate::{sharing, verdict};
-use unbloat_process::{Error, Pid, Pinned, Result, Stopping, status};
+use unbloat_process::{Error, Pid, Pinned, Result, Status, Stopping, status};
 
 /// Inspects the processes one after the other. One that cannot be inspected is reported as a failure, and the
 /// others are still inspected.
@@ -12,8 +13,11 @@ use unbloat_process::{Error, Pid, Pinned, Result, Stopping, status};
 pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
     let mut inspection = Inspection::default();
     let several = pids.len() > 1;
+    let largest = if several { largest(pids) } else { pids.first().copied() };
     for &pid in pids {
-        match if several { inspect_one_of_several(pid, options) } else { inspect(pid, options) } {
+        let cheap = options.whose != Whose::IfCheap || Some(pid) == largest;
+        let options = Options { whose: if cheap { options.whose } else { Whose::No }, ..*options };
+        match if several { inspect_one_of_several(pid, &options) } else { inspect(pid, &options) } {
             Ok(report) => inspection.processes.push(report),
             Err(error) => inspection.failures.push(failure(pid, &error)),
         }
@@ -31,18 +35,25 @@ pub fn inspect_all(pids: &[Pid], options: &Options) -> Inspection {
     inspection
 }
 
+/// Returns the process with most resident memory; of equals, the first.
+fn largest(pids: &[Pid]) -> Option<Pid> {
+    let resident = |pid: &Pid| Status::of(*pid).ok().and_then(|status| status.rss_bytes).unwrap_or(0);
+    pids.iter().copied().min_by_key(|pid| std::cmp::Reverse(resident(pid)))
+}
+
 /// Inspects one process and adds the proportional census for sums over processes. This needs the heap map,
 /// which is kept only on request.
 fn inspect_one_of_several(pid: Pid, options: &Options) -> Result<ProcessReport> {
     let everything = Options { map: true, proportional: true, ..*options };
-    unbloat_process::look(pid, options.stopping(), |pinned| {
-        let mut report = inspect_pinned(pinned, &everything)?;
+    let work = |pinned: &Pinned, everything: &Options| {
+        let mut report = inspect_pinned(pinned, everything)?;
         let map = report.map.take();
         let by_page = map.as_ref().and_then(|map| by_page::census(&report, map).ok().flatten());
         report.proportional = by_page.or(report.proportional.take());
         report.map = map.filter(|_| options.map);
         Ok(report)
-    })
+    };
+    within_limits(pid, &everything, work, |report, note| report.notes.push(note))
 }
 
 fn failure(pid: Pid, error: &Error) -> Failure {

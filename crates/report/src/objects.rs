@@ -1,4 +1,13 @@
 //! Output of `unbloat objects`: live objects by class.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`mod@self`] | the table of classes |
+//! | `of_class` | the objects of one class |
+//! | `duplicates` | strings with equal contents, and holders |
+
+mod duplicates;
+mod of_class;
 
 use crate::ruby_look::{self, HeldBytes};
 use crate::style::{Ink, Style, clip, percent, thousands, wrap};
@@ -22,6 +31,8 @@ struct Ruby<'a> {
     classes: Vec<Class<'a>>,
     strings: Vec<Place>,
     data: Vec<Data<'a>>,
+    class: Option<of_class::Class<'a>>,
+    duplicates: Option<duplicates::Strings<'a>>,
 }
 
 #[derive(Serialize)]
@@ -31,6 +42,7 @@ struct Class<'a> {
     classes: u64,
     #[serde(flatten)]
     held: HeldBytes,
+    holders: Option<Vec<duplicates::Holder<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -50,11 +62,13 @@ struct Data<'a> {
 
 impl<'a> Ruby<'a> {
     fn of(by_class: &'a ByClass) -> Self {
-        let class = |row: &'a ClassRow| Class {
+        let holders = |i: usize| Some(duplicates::Holder::all(by_class.holders.as_ref()?.get(i)?));
+        let class = |(i, row): (usize, &'a ClassRow)| Class {
             name: &row.name,
             kind: row.kind.name(),
             classes: row.classes,
             held: HeldBytes::of(row.held),
+            holders: holders(i),
         };
         let data = |row: &'a DataRow| Data {
             r#type: row.data_type.as_ref(),
@@ -63,13 +77,15 @@ impl<'a> Ruby<'a> {
         };
         Ruby {
             total: HeldBytes::of(by_class.total()),
-            classes: by_class.classes.iter().map(class).collect(),
+            classes: by_class.classes.iter().enumerate().map(class).collect(),
             strings: by_class
                 .strings
                 .iter()
                 .map(|&(place, held)| Place { place: place.name(), held: HeldBytes::of(held) })
                 .collect(),
             data: by_class.data.iter().map(data).collect(),
+            class: by_class.of_class.as_ref().map(of_class::Class::of),
+            duplicates: by_class.duplicates.as_ref().map(duplicates::Strings::of),
         }
     }
 }
@@ -79,6 +95,12 @@ impl<'a> Ruby<'a> {
 pub fn text(look: &RubyLook<ByClass>, rows: usize, style: &Style) -> String {
     ruby_look::text(look, style, |text, by_class| {
         push_total(text, look, by_class, style);
+        if by_class.of_class.is_some() || by_class.duplicates.is_some() {
+            // The answer to a question is not lost below the tables.
+            by_class.of_class.iter().for_each(|class| of_class::push(text, class, style));
+            by_class.duplicates.iter().for_each(|found| duplicates::push(text, found, style));
+            return;
+        }
         push_classes(text, by_class, rows, style);
         push_strings(text, by_class, style);
         push_data(text, by_class, rows / 2, style);
@@ -116,8 +138,10 @@ fn line(held: Held, name: &str, style: &Style) -> String {
 
 fn push_classes(text: &mut String, by_class: &ByClass, rows: usize, style: &Style) {
     *text += &head("class", style);
-    for row in by_class.classes.iter().take(rows) {
+    for (i, row) in by_class.classes.iter().take(rows).enumerate() {
         *text += &line(row.held, &class_name(row), style);
+        let holders = by_class.holders.as_ref().and_then(|holders| holders.get(i));
+        duplicates::push_holders(text, holders.map_or(&[], Vec::as_slice), style);
     }
     let mut rest = Held::default();
     by_class.classes.iter().skip(rows).for_each(|row| rest += row.held);
@@ -168,7 +192,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::time::Duration;
-    use unbloat_heap::model::{Note, NoteCode};
+    use unbloat_heap::model::{
+        DuplicateText, Duplicates, Encoding, HolderSum, LargeObject, Note, NoteCode, OfClass, SizeGroup,
+    };
     use unbloat_process::Pid;
 
     fn held(objects: u64, slot_bytes: u64, malloc_bytes: u64) -> Held {
@@ -208,11 +234,68 @@ mod tests {
                     },
                     DataRow { data_type: None, class: "Evil\u{1b}[2J".into(), held: held(1, 40, 0) },
                 ],
+                ..ByClass::default()
             }),
             notes: vec![],
             stopped: Duration::ZERO,
             elapsed: Duration::from_millis(420),
         }
+    }
+
+    fn sum(what: &str, held: Held) -> HolderSum {
+        HolderSum { what: what.into(), held }
+    }
+
+    /// The answers to every question.
+    fn answered() -> RubyLook<ByClass> {
+        let mut look = look();
+        let by_class = look.found.as_mut().unwrap();
+        by_class.holders = Some(vec![
+            vec![sum("code (literals and caches)", held(50_000, 2_000_000, 51_000_000))],
+            vec![
+                sum("I18n::Backend::Simple @translations", held(40_000, 1_600_000, 900_000)),
+                sum("nothing: waits for a collection", held(30_000, 1_200_000, 800_000)),
+            ],
+            vec![],
+            vec![],
+            vec![],
+            vec![],
+        ]);
+        let large = |address, length, encoding, contents: Option<&str>| LargeObject {
+            address,
+            held: held(1, 40, 70_000),
+            length: Some(length),
+            encoding: Some(Encoding(encoding)),
+            contents: contents.map(Into::into),
+        };
+        by_class.of_class = Some(OfClass {
+            name: "String".into(),
+            held: held(249_977, 9_999_080, 5_043_650),
+            sizes: vec![
+                SizeGroup { up_to_bytes: 64, held: held(180_000, 7_200_000, 0) },
+                SizeGroup { up_to_bytes: 131_072, held: held(2, 80, 140_000) },
+            ],
+            largest: vec![
+                large(0x7f00_1234_0000, 69_980, 1, Some("<html>\u{1b}[2J … and so on and on and on and on")),
+                large(0x7f00_1234_0028, 69_980, 0, None),
+            ],
+        });
+        by_class.duplicates = Some(Duplicates {
+            compared: held(249_000, 9_960_000, 5_000_000),
+            unread: 12,
+            one_in: 1,
+            contents: 18_000,
+            copies: held(90_000, 3_600_000, 1_000_000),
+            largest: vec![DuplicateText {
+                length: 42,
+                encoding: Encoding(1),
+                copies: held(1_999, 79_960, 95_952),
+                contents: Some("SELECT \"shops\".* FROM \"shops\"".into()),
+                holders: vec![sum("Product @name", held(2_000, 80_000, 96_000))],
+            }],
+            holders: Some(vec![sum("Product @name", held(60_000, 2_400_000, 700_000))]),
+        });
+        look
     }
 
     fn not_ruby() -> RubyLook<ByClass> {
@@ -226,8 +309,41 @@ mod tests {
     }
 
     #[test]
+    fn text_of_answers() {
+        let mut holders = answered();
+        let by_class = holders.found.as_mut().unwrap();
+        (by_class.of_class, by_class.duplicates) = (None, None);
+        let text = |look: &RubyLook<ByClass>| super::text(look, 4, &Style::PLAIN);
+        let (answers, holders) = (text(&answered()), text(&holders));
+        for part in [
+            "String by size",
+            "up to 64 B",
+            "0x7f0012340000",
+            "ASCII-8BIT",
+            "42 B, UTF-8",
+            "copies by holder",
+        ] {
+            assert!(answers.contains(part), "{part}: {answers}");
+        }
+        assert!(!answers.contains('\u{1b}'), "{answers}");
+        assert!(holders.contains("held by") && holders.contains("nothing: waits"), "{holders}");
+    }
+
+    #[test]
+    fn text_of_questions_without_an_answer() {
+        let mut look = answered();
+        let by_class = look.found.as_mut().unwrap();
+        by_class.of_class = Some(OfClass { name: "Nobody\u{1b}".into(), ..OfClass::default() });
+        by_class.duplicates =
+            Some(Duplicates { one_in: 4, compared: held(8, 320, 0), ..Duplicates::default() });
+        let text = text(&look, 4, &Style::PLAIN);
+        assert!(text.contains("no live object of a class named Nobody\u{fffd};"), "{text}");
+        assert!(text.contains("equal strings: none among 8; an estimate from one in 4"), "{text}");
+    }
+
+    #[test]
     fn json_follows_the_schema() {
-        let text = json(&[look(), not_ruby()]);
+        let text = json(&[look(), answered(), not_ruby()]);
         unbloat_test_support::assert_follows(&serde_json::from_str(&text).unwrap(), "objects.schema.json");
     }
 }

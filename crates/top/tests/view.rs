@@ -36,6 +36,7 @@ fn seen(pid: i32, parent: i32, command: &str, mib: u64, looked_at: u64) -> Seen 
         allocator: None,
         ruby: None,
         runtime: None,
+        ownership: None,
         map: None,
         verdict: Vec::new(),
         notes: Vec::new(),

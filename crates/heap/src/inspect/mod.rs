@@ -6,9 +6,13 @@
 
 pub mod made_up;
 mod mappings;
+mod options;
 mod program;
 mod refused;
 mod ruby;
+pub(crate) mod whose;
+
+pub use options::{Options, Whose};
 
 use crate::allocators::glibc::Parameters;
 use crate::allocators::heap::Recheck;
@@ -23,21 +27,9 @@ use crate::ruby::{Reading, Ruby};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use unbloat_process::{
-    Error, Kind, LiveMemory, Maps, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopped, Stopping,
+    Error, Kind, LiveMemory, Maps, Pid, Pinned, ResidentOnly, Result, Rollup, Status, Stopped,
     resident_bytes, status, status_page,
 };
-
-/// Options of an inspection.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Stop the target while its Ruby heap is read, and again while each malloc heap is read, so that each is
-    /// consistent in itself.
-    pub stop: bool,
-    /// Fill in the heap map.
-    pub map: bool,
-    /// Fill in the proportional census.
-    pub proportional: bool,
-}
 
 /// Inspects one process. By default nothing is stopped, nothing is executed in it, and none of its absent
 /// pages becomes resident.
@@ -51,13 +43,7 @@ pub struct Options {
 /// The process is gone, or the inspection did not finish within its limits. Missing permission is not an
 /// error: the report then holds only what `/proc` shows everyone.
 pub fn inspect(pid: Pid, options: &Options) -> Result<ProcessReport> {
-    unbloat_process::look(pid, options.stopping(), |pinned| inspect_pinned(pinned, options))
-}
-
-impl Options {
-    pub(crate) fn stopping(&self) -> Stopping {
-        if self.stop { Stopping::Allowed } else { Stopping::Never }
-    }
+    whose::within_limits(pid, options, inspect_pinned, |report, note| report.notes.push(note))
 }
 
 /// Inspects one process, from inside the confined child.
@@ -65,7 +51,14 @@ impl Options {
 /// # Errors
 /// As [`inspect`].
 pub(crate) fn inspect_pinned(pinned: &Pinned, options: &Options) -> Result<ProcessReport> {
-    inspect_keeping(pinned, options, &mut None)
+    if options.whose == Whose::No {
+        return inspect_keeping(pinned, options, &mut None);
+    }
+    let (mut report, inspected) = inspect_with_ruby(pinned, options)?;
+    if let Some(inspected) = &inspected {
+        whose::add(&mut report, inspected, pinned, options)?;
+    }
+    Ok(report)
 }
 
 /// A Ruby as an inspection leaves it: where a closer look starts.
@@ -116,6 +109,7 @@ fn inspect_keeping(
         allocator: None,
         ruby: None,
         runtime: None,
+        ownership: None,
         map: None,
         verdict: Vec::new(),
         notes: Vec::new(),

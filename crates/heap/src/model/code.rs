@@ -121,6 +121,31 @@ impl Origin {
             Origin::Unknown => "unknown",
         }
     }
+
+    /// The name and the version of a gem, or the path of a directory.
+    #[must_use]
+    pub fn name(&self) -> (Option<&Untrusted>, Option<&Untrusted>) {
+        match self {
+            Origin::Gem { name, version } => (Some(name), version.as_ref()),
+            Origin::Directory(name) => (Some(name), None),
+            _ => (None, None),
+        }
+    }
+
+    /// The readable name, with everything from the target escaped.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self {
+            Origin::Gem { name, version: Some(version) } => format!("{name} {version}"),
+            Origin::Gem { name, version: None } => name.shown(),
+            Origin::Application => "the application".to_owned(),
+            Origin::StandardLibrary => "the standard library".to_owned(),
+            Origin::Ruby => "Ruby itself".to_owned(),
+            Origin::Evaluated => "evaluated code".to_owned(),
+            Origin::Directory(directory) => directory.shown(),
+            Origin::Unknown => "no file (classes and methods in C, shared caches)".to_owned(),
+        }
+    }
 }
 
 /// The code of one file.

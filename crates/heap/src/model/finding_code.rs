@@ -57,6 +57,8 @@ finding_codes! {
     JemallocNotLoaded "jemalloc-not-loaded";
     /// The bytes that the application holds.
     Live "live";
+    /// Garbage that waits for a collection.
+    Waiting "waiting";
     /// Heaps that kept changing.
     Unsettled "unsettled";
     /// Memory that is swapped out.

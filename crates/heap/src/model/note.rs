@@ -118,6 +118,8 @@ note_codes! {
     RubyNamesUnknown "ruby-names-unknown" Do("A newer Unbloat may know them.");
     /// The references of this Ruby are not known.
     RubyReferencesUnknown "ruby-references-unknown" Do("A newer Unbloat may know them.");
+    /// The owners of live memory are not told.
+    OwnershipOmitted "ownership-omitted" Do("`unbloat inspect --whose` tells them all the same, if it can.");
     /// Owners were sampled.
     RubyOwnersSampled "ruby-owners-sampled" Nothing;
     /// Slots could not be read.

@@ -1,5 +1,6 @@
 //! The live objects of a Ruby by class.
 
+use super::{Duplicates, HolderSum, OfClass};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 use unbloat_untrusted::Untrusted;
@@ -146,6 +147,13 @@ pub struct ByClass {
     pub strings: Vec<(StringPlace, Held)>,
     /// Wrapped data by type, largest first.
     pub data: Vec<DataRow>,
+    /// The holders of each class's objects, in the order of `classes`, the one with most bytes first; `None` if they were not
+    /// asked for or are unknown.
+    pub holders: Option<Vec<Vec<HolderSum>>>,
+    /// The objects of one class; `None` if none was asked for.
+    pub of_class: Option<OfClass>,
+    /// Strings with equal contents; `None` if they were not asked for.
+    pub duplicates: Option<Duplicates>,
 }
 
 impl ByClass {

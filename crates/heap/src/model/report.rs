@@ -1,6 +1,6 @@
 //! The report on one process.
 
-use super::{Allocator, Census, FindingCode, HeapMap, Note, RubyHeap, Runtime};
+use super::{Allocator, Census, FindingCode, HeapMap, Note, Ownership, RubyHeap, Runtime};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use unbloat_process::Pid;
@@ -38,6 +38,8 @@ pub struct ProcessReport {
     pub ruby: Option<RubyHeap>,
     /// The runtime's own account, if the process runs under `unbloat run`.
     pub runtime: Option<Runtime>,
+    /// The owners of the live memory of a Ruby; only if requested.
+    pub ownership: Option<Ownership>,
     /// The uses of every heap page; only if requested.
     pub map: Option<HeapMap>,
     /// Findings: what the figures mean and what to do.
@@ -75,6 +77,15 @@ impl ProcessReport {
     #[must_use]
     pub fn floor_bytes(&self) -> Option<u64> {
         Some(self.rss_bytes.saturating_sub(self.bloat_bytes()?))
+    }
+
+    /// Returns the floor without the slots and malloc memory of garbage that waits for a collection; `None` if either is
+    /// unknown.
+    #[must_use]
+    pub fn floor_without_waiting_bytes(&self) -> Option<u64> {
+        let waiting = self.ownership.as_ref()?.waiting?;
+        waiting.malloc_bytes?;
+        Some(self.floor_bytes()?.saturating_sub(waiting.bytes()))
     }
 }
 

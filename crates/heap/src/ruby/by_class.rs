@@ -47,11 +47,38 @@ enum Detail {
     Data(Option<u64>),
 }
 
+/// A count, in which each object's row can be found.
+pub(crate) struct Counted<'a> {
+    /// The rows.
+    pub(crate) by_class: ByClass,
+    cells: Cells<'a>,
+    /// Index in `by_class.classes` by key and, of hidden data, wrapped type.
+    rows: HashMap<RowKey, usize>,
+}
+
+impl Counted<'_> {
+    /// Returns the index of the class's row to which an object counts.
+    pub(crate) fn row(&mut self, slot: &Slot<'_>) -> Option<usize> {
+        let key = self.cells.key(slot);
+        let hidden_data = matches!(key, Key::Hidden(DATA));
+        let wrapped = if hidden_data { self.cells.types.of(slot) } else { None };
+        self.rows.get(&(key, wrapped)).copied()
+    }
+}
+
 /// Counts the objects of a space.
 ///
 /// # Errors
 /// The process is gone or may not be looked at.
 pub(crate) fn count(scene: &Scene<'_>) -> Result<ByClass> {
+    Ok(counted(scene)?.by_class)
+}
+
+/// Counts the objects of a space, and keeps what finds their rows.
+///
+/// # Errors
+/// The process is gone or may not be looked at.
+pub(crate) fn counted<'a>(scene: &Scene<'a>) -> Result<Counted<'a>> {
     let mut cells = Cells::new(scene);
     let claims = scene.chunks.map(|chunks| Claims::new(chunks, None));
     let mut owners = claims.and_then(|claims| Owners::of(scene.version, scene.memory, scene.maps, claims));
@@ -67,7 +94,8 @@ pub(crate) fn count(scene: &Scene<'_>) -> Result<ByClass> {
             held.malloc_bytes = Some(claims.bytes.get(i).copied().unwrap_or(0));
         }
     }
-    Ok(cells.rows(scene.version))
+    let (by_class, rows) = cells.rows(scene.version);
+    Ok(Counted { by_class, cells, rows })
 }
 
 /// Counts the objects, with the malloc bytes that they own according to `malloc`, by class, largest first.
@@ -80,7 +108,7 @@ pub(crate) fn rows_of(scene: &Scene<'_>, malloc: impl Fn(u32) -> Option<u64>) ->
             *held.malloc_bytes.get_or_insert(0) += bytes;
         }
     }
-    cells.rows(scene.version).classes
+    cells.rows(scene.version).0.classes
 }
 
 /// Returns, for each slot, the place of its object's class among `wanted`, or [`NOT_WANTED`].
@@ -122,6 +150,8 @@ fn wrapped(key: Key, detail: Detail) -> Option<u64> {
         _ => None,
     }
 }
+/// A key and, of hidden data, the wrapped type: what names a row.
+type RowKey = (Key, Option<u64>);
 
 struct Cells<'a> {
     classes: &'a Classes<'a>,
@@ -187,11 +217,11 @@ impl<'a> Cells<'a> {
         }
     }
 
-    fn rows(&self, version: RubyVersion) -> ByClass {
+    fn rows(&self, version: RubyVersion) -> (ByClass, HashMap<RowKey, usize>) {
         let mut rows: BTreeMap<(ClassKind, String), (HashSet<u64>, Held)> = BTreeMap::new();
         let mut strings: BTreeMap<StringPlace, Held> = BTreeMap::new();
         let mut data: BTreeMap<(Option<String>, String), Held> = BTreeMap::new();
-        let mut names: HashMap<(Key, Option<u64>), (ClassKind, String)> = HashMap::new();
+        let mut names: HashMap<RowKey, (ClassKind, String)> = HashMap::new();
         for &((key, detail), held) in &self.held {
             let wrapped = wrapped(key, detail);
             let row = names.entry((key, wrapped)).or_insert_with(|| self.name(key, wrapped, version));
@@ -228,10 +258,16 @@ impl<'a> Cells<'a> {
                     held,
                 })
                 .collect(),
+            ..ByClass::default()
         };
         by_class.classes.sort_by_key(|row| std::cmp::Reverse(row.held.bytes()));
         by_class.data.sort_by_key(|row| std::cmp::Reverse(row.held.bytes()));
-        by_class
+        let sorted = by_class.classes.iter().enumerate();
+        let index: HashMap<(ClassKind, &str), usize> =
+            sorted.map(|(i, row)| ((row.kind, row.name.raw()), i)).collect();
+        let index_of = |(kind, name): &(ClassKind, String)| index.get(&(*kind, name.as_str())).copied();
+        let rows = names.iter().filter_map(|(&key, name)| Some((key, index_of(name)?))).collect();
+        (by_class, rows)
     }
 
     fn name(&self, key: Key, wrapped: Option<u64>, version: RubyVersion) -> (ClassKind, String) {

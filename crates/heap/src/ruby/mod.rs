@@ -18,11 +18,14 @@
 //! | `chunks` | the chunks of malloc memory, and whose they are |
 //! | `names` | names of symbols, classes and wrapped data |
 //! | `by_class` | live objects by class |
+//! | `of_class` | the objects of one class |
+//! | `duplicates` | strings with equal contents |
 //! | `code` | loaded code by file |
 //! | `unshared` | what writes since a fork belong to |
 //! | `graph` | references between objects, and the roots |
 //! | [`holding`] | retained sizes, paths, garbage that waits |
 //! | `held` | the holder of most objects of a class |
+//! | `ownership` | garbage, code and strings in a few figures |
 //!
 //! The flow: [`Ruby::find`] yields the pages (whose bodies no other walker may claim), [`Ruby::read`] reads
 //! them once and counts, the malloc walk passes its chunks to the [`Reading`], and [`Reading::finish`]
@@ -31,6 +34,7 @@
 pub(crate) mod by_class;
 pub(crate) mod chunks;
 pub(crate) mod code;
+pub(crate) mod duplicates;
 pub(crate) mod graph;
 pub(crate) mod held;
 pub mod holding;
@@ -38,9 +42,11 @@ mod imemo;
 pub mod layout;
 pub(crate) mod names;
 pub mod objspace;
+pub(crate) mod of_class;
 pub mod owned;
 mod owner_rules;
 mod owners;
+pub(crate) mod ownership;
 pub mod pages;
 pub mod reading;
 pub mod slots;

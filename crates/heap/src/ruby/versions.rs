@@ -60,6 +60,14 @@ const fn row(
     VersionFacts { major, minor, pages, objspace, imemos, owner_rules, names, code, graph }
 }
 
+impl VersionFacts {
+    /// Returns whether the references of this version's objects are known.
+    #[must_use]
+    pub fn has_references(&self) -> bool {
+        self.graph.is_some()
+    }
+}
+
 impl RubyVersion {
     /// Returns the version's facts; `None` for a version unknown to this build.
     #[must_use]
@@ -72,9 +80,18 @@ impl RubyVersion {
 /// The known versions as text: `2.7, 3.0, … and 4.0`.
 #[must_use]
 pub fn known() -> String {
-    let names: Vec<String> =
-        VERSIONS.iter().map(|facts| format!("{}.{}", facts.major, facts.minor)).collect();
+    listed(VERSIONS.iter())
+}
+
+/// The versions whose references are known, as text.
+pub(crate) fn with_references() -> String {
+    listed(VERSIONS.iter().filter(|facts| facts.graph.is_some()))
+}
+
+fn listed<'a>(versions: impl Iterator<Item = &'a VersionFacts>) -> String {
+    let names: Vec<String> = versions.map(|facts| format!("{}.{}", facts.major, facts.minor)).collect();
     match names.split_last() {
+        Some((last, [])) => last.clone(),
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
         None => String::new(),
     }

@@ -8,17 +8,19 @@
 //! | module | concept |
 //! |---|---|
 //! | [`mod@self`] | the findings that a process gets, and their order |
+//! | `live` | the owners of live memory, and garbage |
 //! | `advice` | the exact lines and where to put them |
 //! | `tree` | findings about several processes together |
 
 mod advice;
+mod live;
 mod tree;
 
 pub use tree::of_tree;
 
 use crate::allocators::{Release, jemalloc};
 use crate::iec::Iec;
-use crate::model::{Action, AllocatorKind, Arena, Category, Finding, FindingCode, ProcessReport, RubyHeap};
+use crate::model::{Action, AllocatorKind, Arena, Category, Finding, FindingCode, ProcessReport};
 
 /// Minimum size in bytes for a finding about a part of the memory.
 const WORTH_BYTES: u64 = 1 << 20;
@@ -67,7 +69,9 @@ pub fn of(report: &ProcessReport) -> Vec<Finding> {
     findings.extend(runtime(report));
     findings.extend(remedies.into_iter().map(|weighed| weighed.finding));
     findings.extend(jemalloc::verdict::findings(report));
-    findings.extend([live(report), unsettled(report), swapped(report)].into_iter().flatten());
+    findings.extend(
+        [live::live(report), live::waiting(report), unsettled(report), swapped(report)].into_iter().flatten(),
+    );
     findings
 }
 
@@ -259,33 +263,6 @@ fn other_allocator(report: &ProcessReport) -> Option<Weighed> {
         };
         Weighed { bytes, finding: finding(FindingCode::AllocatorNotWalked, text, actions, None) }
     })
-}
-
-fn live(report: &ProcessReport) -> Option<Finding> {
-    let live = report.census.live();
-    let ruby = report.ruby.as_ref()?;
-    worth(report, live).then(|| {
-        let text = format!(
-            "The {} that are live are the application's own{}. One inspection cannot tell whether they \
-            grow; two can.",
-            Iec(live),
-            largest_owners(ruby)
-        );
-        finding(FindingCode::Live, text, vec![Action::Watch(report.pid)], None)
-    })
-}
-
-/// Lists the types that own most malloc memory: `: Strings own 98.0 MiB of malloc memory, Arrays 4.1 MiB`.
-fn largest_owners(ruby: &RubyHeap) -> String {
-    let mut owners = ruby.malloc_owned.clone().unwrap_or_default();
-    owners.retain(|&(_, bytes)| bytes >= WORTH_BYTES);
-    owners.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-    let names: Vec<_> =
-        owners.iter().take(3).map(|(owner, bytes)| format!("{} {}", owner.name(), Iec(*bytes))).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    format!("; most malloc memory belongs to {}", names.join(", "))
 }
 
 fn unsettled(report: &ProcessReport) -> Option<Finding> {

@@ -3,9 +3,9 @@
 
 use super::{of, of_tree};
 use crate::model::{
-    Action, Allocator, AllocatorKind, Arena, Category, Census, Compaction, Finding, FindingCode, Inspection,
-    JemallocRequest, JemallocSettings, ProcessReport, RubyHeap, RubyType, Runtime, Server, Settings, Sharing,
-    SizePool,
+    Action, Allocator, AllocatorKind, Arena, Category, Census, Compaction, Finding, FindingCode, Held,
+    HolderSum, Inspection, JemallocRequest, JemallocSettings, Origin, Ownership, ProcessReport, RubyHeap,
+    RubyType, Runtime, Server, Settings, Sharing, SizePool,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -41,6 +41,7 @@ fn report(pid: i32, bytes: &[(Category, u64)], arenas: usize) -> ProcessReport {
         }),
         ruby: None,
         runtime: None,
+        ownership: None,
         map: None,
         verdict: vec![],
         notes: vec![],
@@ -230,4 +231,42 @@ proptest! {
             prop_assert!(finding.gain_bytes.is_none_or(|gain| gain <= report.rss_bytes));
         }
     }
+}
+
+#[test]
+fn live_memory_is_told_by_owner_and_the_floor_without_garbage() {
+    let live = [(Category::RubyLive(RubyType::String), 40 * MIB), (Category::MallocLive, 60 * MIB)];
+    let mut report = report(1, &live, 1);
+    report.ruby = Some(RubyHeap::default());
+    assert_eq!(codes(&of(&report)), ["lean", "live"]);
+    let held =
+        |mib: u64| Held { objects: 1000, slot_bytes: mib * MIB / 2, malloc_bytes: Some(mib * MIB / 2) };
+    let gem = Origin::Gem { name: "rails\u{1b}".into(), version: Some("8".into()) };
+    report.ownership = Some(Ownership {
+        waiting: Some(held(24)),
+        code_bytes: 30 * MIB,
+        code: vec![
+            (Origin::Unknown, 12 * MIB),
+            (gem, 9 * MIB),
+            (Origin::Application, MIB),
+            (Origin::Ruby, 1),
+        ],
+        strings: held(10),
+        string_holders: vec![HolderSum { what: "Template @source".into(), held: held(4) }],
+    });
+    let found = of(&report);
+    assert_eq!(codes(&found), ["lean", "live", "waiting"]);
+    let code = "30.0 MiB are code, of which rails\u{fffd} 8 has 9.00 MiB and the application has 1.00 MiB";
+    let strings = "10.0 MiB are strings, of which Template @source holds 4.00 MiB";
+    assert!(found[1].text.contains(&format!(": {code}; {strings}.")), "{}", found[1].text);
+    assert_eq!(
+        found[2].text,
+        "24.0 MiB of it (24 %) is held by nothing: 1000 objects that wait for a collection. With it the floor is 100 MiB, \
+         without it 76.0 MiB."
+    );
+    report.ownership.as_mut().unwrap().waiting = Some(Held { malloc_bytes: None, ..held(24) });
+    assert_eq!(report.floor_without_waiting_bytes(), None, "a part of it is unknown");
+    assert!(!of(&report)[2].text.contains("floor"));
+    report.ownership.as_mut().unwrap().waiting = None;
+    assert_eq!(codes(&of(&report)), ["lean", "live"]);
 }

@@ -54,6 +54,7 @@ pub(crate) fn worker(pid: i32) -> ProcessReport {
         allocator: Some(glibc(arenas)),
         ruby: Some(ruby()),
         runtime: None,
+        ownership: None,
         map: None,
         verdict: vec![],
         notes: vec![],

@@ -3,7 +3,8 @@
 use crate::style::thousands;
 use unbloat_heap::Iec;
 use unbloat_heap::model::{
-    Allocator, Arena, Bin, GlibcSettings, JemallocSettings, RubyHeap, Runtime, Settings,
+    Allocator, Arena, Bin, GlibcSettings, JemallocSettings, Ownership, ProcessReport, RubyHeap, Runtime,
+    Settings,
 };
 
 /// Returns the name of an arena.
@@ -97,4 +98,31 @@ pub(super) fn runtime(runtime: &Runtime) -> String {
         Some(problem) => format!("{done} · {problem}"),
         None => done,
     }
+}
+
+/// Describes the garbage that waits for a collection, and the floor without it. `None` if there is none, or it is unknown.
+pub(super) fn waiting(process: &ProcessReport) -> Option<String> {
+    let waiting = process.ownership.as_ref()?.waiting.filter(|waiting| waiting.objects > 0)?;
+    let floor = process.floor_without_waiting_bytes();
+    let floor = floor.map(|bytes| format!(" · floor without it {}", Iec(bytes))).unwrap_or_default();
+    Some(format!("{} of garbage waits for a collection{floor}", Iec(waiting.bytes())))
+}
+
+/// Describes loaded code by origin.
+pub(super) fn code(ownership: &Ownership) -> String {
+    let origins = ownership.code.iter().filter(|(_, bytes)| *bytes > 0);
+    let origins = origins.map(|(origin, bytes)| format!("{} {}", origin.label(), Iec(*bytes)));
+    let origins: Vec<String> = origins.collect();
+    format!("code: {} ({})", Iec(ownership.code_bytes), origins.join(", "))
+}
+
+/// Describes strings by holder; `None` if the holders are unknown.
+pub(super) fn strings(ownership: &Ownership) -> Option<String> {
+    /// Number of holders that are named.
+    const HOLDERS: usize = 4;
+    let holders = ownership.string_holders.iter().take(HOLDERS);
+    let holders: Vec<String> =
+        holders.map(|holder| format!("{} {}", holder.what, Iec(holder.held.bytes()))).collect();
+    let all = Iec(ownership.strings.bytes());
+    (!holders.is_empty()).then(|| format!("strings by holder: {} of {all}", holders.join(", ")))
 }

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use unbloat_heap::model::{Inspection, NoteCode};
-use unbloat_heap::{Iec, Options};
+use unbloat_heap::{Iec, Options, Whose};
 use unbloat_process::Pid;
 use unbloat_report::inspect::{Detail, Html, html, json, text};
 
@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// Show every process in full, not only the largest of a tree.
     #[arg(long)]
     full: bool,
+    /// Find out whose the live memory of every Ruby is: garbage, code by gem, strings by holder. Otherwise this is done for the
+    /// largest process, if it is cheap, and not with --watch.
+    #[arg(long)]
+    whose: bool,
     /// Print only errors to stderr.
     #[arg(long, short)]
     quiet: bool,
@@ -67,7 +71,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Inspects the current processes once.
 fn look(args: &Args, roots: &[Pid]) -> anyhow::Result<Inspection> {
     let pids = args.targets.processes(roots)?;
-    let options = Options { stop: args.stop, map: args.html.is_some(), proportional: false };
+    let whose = match (args.whose, args.watch) {
+        (true, _) => Whose::Yes,
+        (false, Some(_)) => Whose::No,
+        (false, None) => Whose::IfCheap,
+    };
+    let options = Options { stop: args.stop, map: args.html.is_some(), proportional: false, whose };
     Ok(unbloat_heap::inspect_all(&pids, &options))
 }
 

@@ -119,7 +119,7 @@ impl Jobs {
 }
 
 /// Reads block by block.
-pub(super) struct Blocks<'a> {
+pub(crate) struct Blocks<'a> {
     memory: &'a dyn Memory,
     start: u64,
     residency: Option<Residency>,
@@ -128,7 +128,7 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(memory: &'a dyn Memory) -> Self {
+    pub(crate) fn new(memory: &'a dyn Memory) -> Self {
         Blocks { memory, start: 0, residency: None, block: vec![0; BLOCK_BYTES as usize], apart: Vec::new() }
     }
 
@@ -136,7 +136,7 @@ impl<'a> Blocks<'a> {
     ///
     /// # Errors
     /// The process is gone or may not be looked at.
-    pub(super) fn bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>> {
+    pub(crate) fn bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>> {
         let start = address / BLOCK_BYTES * BLOCK_BYTES;
         let Some(end) = address.checked_add(u64::from(len)).filter(|_| start < u64::MAX - BLOCK_BYTES) else {
             return Ok(None);

@@ -14,6 +14,7 @@
 //! | `roots` | the starting points of the collector |
 //! | `layout` | the compact graph |
 //! | `dominators` | reachability and dominators |
+//! | `holder` | the nearest holder of an object that has a name |
 //! | `words` | descriptions of nodes and edges, for paths |
 //!
 //! Nodes are the slots by their numbers, then chunks of malloc memory that no object owns, then the roots,
@@ -24,6 +25,7 @@ pub(crate) mod conservative;
 pub(crate) mod dominators;
 pub(crate) mod facts;
 pub(crate) mod generic;
+pub(crate) mod holder;
 pub(crate) mod jobs;
 pub(crate) mod layout;
 pub(crate) mod roots;
@@ -164,8 +166,11 @@ impl Graph {
     }
 }
 
-/// Finds the chunks that each object owns.
-fn own<'a>(scene: &Scene<'a>) -> Result<Option<Claims<'a>>> {
+/// Finds the chunks that each object owns, by the number of its slot.
+///
+/// # Errors
+/// The process is gone or may not be looked at.
+pub(crate) fn own<'a>(scene: &Scene<'a>) -> Result<Option<Claims<'a>>> {
     let claims = scene.chunks.map(|chunks| Claims::new(chunks, None));
     let owners = claims.and_then(|claims| Owners::of(scene.version, scene.memory, scene.maps, claims));
     let Some(mut owners) = owners else { return Ok(None) };

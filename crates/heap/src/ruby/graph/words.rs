@@ -9,6 +9,7 @@ use crate::ruby::names::classes::{CLASS, ClassName, ICLASS, MODULE, RealClass};
 use crate::ruby::names::tables::{self, ST_BYTES};
 use crate::ruby::names::text::ARRAY;
 use crate::ruby::names::user;
+use crate::ruby::of_class::pairs;
 use crate::ruby::slots::Slot;
 use crate::ruby::words::{half_word, word};
 
@@ -67,7 +68,7 @@ impl Words<'_> {
                 let length = self.scene.texts().array(slot.address).map_or(0, |(_, length)| length);
                 format!("{}[{length}]", self.class_of(slot))
             }
-            0x08 => format!("{}{{{}}}", self.class_of(slot), self.pairs(slot)),
+            0x08 => format!("{}{{{}}}", self.class_of(slot), pairs(self.scene, slot)),
             0x0c => {
                 let name = self.scene.types.of(slot).and_then(|of| self.scene.types.name(of));
                 match name {
@@ -78,15 +79,6 @@ impl Words<'_> {
             }
             0x1a => self.internal(slot),
             _ => self.class_of(slot),
-        }
-    }
-
-    fn pairs(&self, slot: &Slot<'_>) -> u64 {
-        let old = self.scene.facts.names.array_length_mask == 3;
-        match (slot.flags & user(3) != 0, old) {
-            (false, _) => slot.flags >> 16 & 15,
-            (true, true) => self.scene.memory.word(slot.word(16).wrapping_add(16)).unwrap_or(0),
-            (true, false) => slot.word(40),
         }
     }
 
@@ -170,15 +162,10 @@ impl Words<'_> {
 
     /// Names instance variables of an object.
     fn variable(&self, object: &Slot<'_>, value: u64) -> Option<String> {
-        let embedded = object.flags & user(1) != 0;
-        let own = object.address + 16;
+        let index = self.variable_index(object, value)?;
         if let Some(shapes) = &self.graph.shapes {
-            let at = if embedded { own } else { object.word(16) };
-            let index = self.position(at, u64::from(shapes.of(object.flags).variables), value)?;
             return self.symbol(shapes.variable(object.flags, index as u32)?);
         }
-        let (at, count) = if embedded { (own, 3) } else { (object.word(24), object.word(16) & 0xffff_ffff) };
-        let index = self.position(at, count, value)?;
         let RealClass::Of(class) = self.scene.classes.real(object.class()) else { return None };
         // iv_index_tbl: values point at a u32 index
         let extension = self.scene.space().object(class)?.word(24);
@@ -188,6 +175,22 @@ impl Words<'_> {
             self.scene.memory.read(entry, &mut bytes).is_ok() && half_word(&bytes, 0) == Some(index as u32)
         };
         self.symbol(self.key_of(table, is_index)?)
+    }
+
+    /// Returns the index of an object's instance variable by its value.
+    pub(crate) fn variable_index(&self, object: &Slot<'_>, value: u64) -> Option<u64> {
+        let embedded = object.flags & user(1) != 0;
+        let (at, count) = match (&self.graph.shapes, embedded) {
+            (Some(shapes), true) => (object.address + 16, shapes.of(object.flags).variables.into()),
+            (Some(shapes), false) => (object.word(16), shapes.of(object.flags).variables.into()),
+            (None, true) => (object.address + 16, 3),
+            (None, false) => (object.word(24), object.word(16) & 0xffff_ffff),
+        };
+        if embedded {
+            let values = object.bytes.get(16..)?.chunks_exact(8).take(count as usize);
+            return values.map(|bytes| word(bytes, 0)).position(|own| own == Some(value)).map(|i| i as u64);
+        }
+        self.position(at, count, value)
     }
 
     /// Returns the index of a value among `count` at an address.

@@ -105,6 +105,7 @@ fn figures(process: &ProcessReport) -> Markup {
                 " · floor " b { (Iec(floor)) }
             }
         }
+        @if let Some(waiting) = super::words::waiting(process) { p.quiet { (waiting) } }
     }
 }
 
@@ -120,7 +121,7 @@ fn content(process: &ProcessReport) -> Markup {
         @if let Some(heap_map) = &process.map { (map::element(process, heap_map)) }
         div.columns {
             (tables::census(process))
-            @if let Some(ruby) = &process.ruby { (tables::ruby(ruby)) }
+            @if let Some(ruby) = &process.ruby { (tables::ruby(ruby, process.ownership.as_ref())) }
         }
         @if let Some(allocator) = &process.allocator { (tables::allocator(allocator)) }
         @if let Some(runtime) = &process.runtime {

@@ -4,7 +4,7 @@ use super::super::words;
 use crate::style::{percent, thousands};
 use maud::{Markup, html};
 use unbloat_heap::Iec;
-use unbloat_heap::model::{Allocator, Arena, Category, Group, ProcessReport, RubyHeap};
+use unbloat_heap::model::{Allocator, Arena, Category, Group, Ownership, ProcessReport, RubyHeap};
 use unbloat_untrusted::visible;
 
 /// Renders a cell with a size, which sorts by its bytes.
@@ -67,7 +67,7 @@ fn census_group(process: &ProcessReport, group: Group) -> Markup {
 }
 
 /// Renders the Ruby heap by slot size, and the memory owned by its objects.
-pub(super) fn ruby(ruby: &RubyHeap) -> Markup {
+pub(super) fn ruby(ruby: &RubyHeap, ownership: Option<&Ownership>) -> Markup {
     html! {
         div {
             h3 { "Ruby heap" }
@@ -87,6 +87,29 @@ pub(super) fn ruby(ruby: &RubyHeap) -> Markup {
                 }
             }
             @if let Some(owned) = &ruby.malloc_owned { (malloc_owned(owned)) }
+            @if let Some(ownership) = ownership { (owners(ownership)) }
+        }
+    }
+}
+
+/// Renders code by origin, and strings by holder.
+fn owners(ownership: &Ownership) -> Markup {
+    html! {
+        table.sortable {
+            thead { tr { th { "code of" } th { "bytes" } } }
+            tbody {
+                @for (origin, bytes) in &ownership.code { tr { td { (origin.label()) } (size(*bytes)) } }
+            }
+        }
+        @if !ownership.string_holders.is_empty() {
+            table.sortable {
+                thead { tr { th { "strings held by" } th { "bytes" } } }
+                tbody {
+                    @for holder in &ownership.string_holders {
+                        tr { td { (holder.what) } (size(holder.held.bytes())) }
+                    }
+                }
+            }
         }
     }
 }

@@ -2,10 +2,12 @@
 //! within a schema number.
 
 mod allocator;
+mod ownership;
 mod ruby;
 
 use crate::inspect::advice;
 use allocator::AllocatorFound;
+use ownership::Owners;
 use ruby::Ruby;
 use serde::Serialize;
 use unbloat_heap::model::{Census, Failure, Finding, Inspection, Note, ProcessReport, Runtime, Sharing};
@@ -60,6 +62,7 @@ struct Process<'a> {
     allocator: Option<AllocatorFound<'a>>,
     ruby: Option<Ruby<'a>>,
     runtime: Option<Under<'a>>,
+    ownership: Option<Owners<'a>>,
     verdict: Vec<Sentence<'a>>,
     notes: Vec<Limit<'a>>,
     stopped_s: f64,
@@ -91,6 +94,7 @@ impl<'a> Process<'a> {
             allocator: report.allocator.as_ref().map(AllocatorFound::of),
             ruby: report.ruby.as_ref().map(Ruby::of),
             runtime: report.runtime.as_ref().map(Under::of),
+            ownership: report.ownership.as_ref().map(|ownership| Owners::of(report, ownership)),
             verdict: report.verdict.iter().map(Sentence::of).collect(),
             notes: report.notes.iter().map(Limit::of).collect(),
             stopped_s: report.stopped.as_secs_f64(),

@@ -70,7 +70,7 @@ fn push_process(out: &mut String, process: &ProcessReport, style: &Style) {
         allocator::push(out, allocator, process.threads, style);
     }
     if let Some(ruby) = &process.ruby {
-        ruby::push(out, ruby, style);
+        ruby::push(out, ruby, process.ownership.as_ref(), style);
     }
     if let Some(runtime) = &process.runtime {
         push_heading(out, "UNBLOAT RUN", &format!("  {}", runtime.policy), style);
@@ -98,7 +98,11 @@ fn push_title(out: &mut String, process: &ProcessReport, style: &Style) {
     let bloat = process.bloat_bytes().zip(process.floor_bytes());
     let bloat = bloat
         .map_or(String::new(), |(bloat, floor)| format!(" · {} bloat · floor {}", Iec(bloat), Iec(floor)));
-    let _ = writeln!(out, "{} resident{proportional}{bloat}\n", Iec(process.rss_bytes),);
+    let _ = writeln!(out, "{} resident{proportional}{bloat}", Iec(process.rss_bytes),);
+    if let Some(waiting) = words::waiting(process) {
+        let _ = writeln!(out, "{waiting}");
+    }
+    out.push('\n');
 }
 
 /// Adds the stacked bar with its legend.

@@ -6,7 +6,7 @@ use crate::style::{Ink, Style, percent, thousands, wrap};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use unbloat_heap::Iec;
-use unbloat_heap::model::{RubyHeap, RubyType, SizePool};
+use unbloat_heap::model::{Ownership, RubyHeap, RubyType, SizePool};
 
 /// Number of types of objects, and of owners, that are named.
 const TYPES: usize = 8;
@@ -14,7 +14,7 @@ const TYPES: usize = 8;
 const IMEMOS: usize = 5;
 
 /// Writes the section.
-pub(super) fn push(out: &mut String, ruby: &RubyHeap, style: &Style) {
+pub(super) fn push(out: &mut String, ruby: &RubyHeap, ownership: Option<&Ownership>, style: &Style) {
     let rest = format!(
         "  Ruby {} · {} pages of {} · {} slots",
         ruby.version,
@@ -32,6 +32,8 @@ pub(super) fn push(out: &mut String, ruby: &RubyHeap, style: &Style) {
         objects.map(|objects| format!("objects: {objects}")),
         imemos.map(|imemos| format!("of Imemo (Ruby's own): {imemos}")),
         Some(owned(ruby)),
+        ownership.map(words::code),
+        ownership.and_then(words::strings),
     ];
     for sentence in sentences.into_iter().flatten() {
         out.push_str(&wrap(&sentence, style.width, 2));
