@@ -69,8 +69,7 @@ pub fn series(moments: &[RubyMoment]) -> BTreeMap<&Label, Vec<(f64, Amount)>> {
 
 fn rising(moments: &[RubyMoment]) -> Vec<Rising> {
     let all = series(moments).into_iter().filter(|(label, _)| label.kind != *REST);
-    let mut risen: Vec<(f64, &Label, Vec<(f64, Amount)>)> =
-        all.map(|(label, points)| (rise(&points), label, points)).collect();
+    let mut risen: Vec<_> = all.map(|(label, points)| (rise(&points), label, points)).collect();
     risen.retain(|(rise, _, _)| *rise >= LEAST_BYTES);
     risen.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut rising: Vec<Rising> =

@@ -60,15 +60,15 @@ impl Residency {
     }
 
     /// Returns whether the page of `address` belongs to a file or to shared memory rather than to private
-    /// anonymous memory. Known only from [`PageMap::residency_with_files`] or
-    /// [`PageMap::residency_with_sharing`].
+    /// anonymous memory. Known only from [`super::PageMap::residency_with_files`] or
+    /// [`super::PageMap::residency_with_sharing`].
     #[must_use]
     pub fn is_file(&self, address: u64) -> bool {
         self.bits(address) & FILE != 0
     }
 
     /// Returns whether the page of `address` is resident and mapped exclusively by this process. Known only
-    /// from [`PageMap::residency_with_sharing`].
+    /// from [`super::PageMap::residency_with_sharing`].
     #[must_use]
     pub fn is_exclusive(&self, address: u64) -> bool {
         self.bits(address) & (RESIDENT | EXCLUSIVE) == RESIDENT | EXCLUSIVE
