@@ -8,7 +8,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`state`] | everything that the view remembers, and what keys and answers change |
-//! | [`column`] | the columns: heads, widths, values, orders |
+//! | [`mod@column`] | the columns: heads, widths, values, orders |
 //! | [`rows`](mod@rows) | the processes in the order of the view, as a tree or flat |
 //! | [`draw`](mod@draw) | draws the state |
 
