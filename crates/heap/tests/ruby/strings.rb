@@ -28,8 +28,9 @@ def make_garbage; 1000.times { copy(WAITING) }; nil; end
 def deeper(n); n.zero? ? make_garbage : deeper(n - 1); end
 
 # Equal bytes in three encodings, which are not the same text.
-MIXED = ["\xA4\xA2" * 20_000].flat_map do |text|
-  [Encoding::UTF_8, Encoding::BINARY, Encoding::EUC_JP].flat_map { |e| Array.new(2) { copy(text).force_encoding(e) } }
+TEXT = "\xA4\xA2" * 20_000
+MIXED = [Encoding::UTF_8, Encoding::BINARY, Encoding::EUC_JP].flat_map do |encoding|
+  Array.new(2) { copy(TEXT).force_encoding(encoding) }
 end
 
 3.times { GC.start }
