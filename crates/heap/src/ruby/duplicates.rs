@@ -68,7 +68,6 @@ pub(crate) fn find(
         groups.push(group);
     }
     groups.sort_unstable_by_key(|group| (Reverse(group.copies.bytes()), group.kept));
-    let mut holders = holders;
     for group in groups.iter().take(LARGEST) {
         found.largest.extend(group.describe(scene, &memory, holders.as_deref_mut(), contents));
     }
