@@ -53,7 +53,7 @@ fn a_full_disk_ends_the_recording_and_not_the_command() {
 fn a_limit_of_file_sizes_ends_it_like_a_full_disk() {
     let scratch = Scratch::new();
     let line = format!(
-        "ulimit -S -f 160; exec {UNBLOAT} record -o {} --interval 2ms -- sh -c 'sleep 8; echo yes > {}'",
+        "ulimit -S -f 200; exec {UNBLOAT} record -o {} --interval 2ms -- sh -c 'sleep 8; echo yes > {}'",
         scratch.file().display(),
         scratch.path("done").display()
     );

@@ -170,8 +170,8 @@ fn most_objects_of_a_class_have_a_holder() {
     assert_eq!(leaks.reached.objects, 3500, "{leaks:?}");
     let (holder, of_it) = leaks.holder.as_ref().unwrap();
     assert!(path(holder).ends_with("@entries Hash{2000}"), "{}", path(holder));
-    // One may be reached by a stale word of a stack as well.
-    assert!((1990..=2000).contains(&of_it.objects), "{of_it:?}");
+    // Some may be reached by a stale word of a stack as well: 33 with Ruby 3.3.
+    assert!((1900..=2000).contains(&of_it.objects), "{of_it:?}");
     let (holder, of_it) = single.holder.as_ref().unwrap();
     assert!(holder.what == *"InGlobal" && of_it.objects == 1, "{single:?}");
     assert!(garbage.reached.objects < 30, "{garbage:?}");

@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code)] // one system call that no crate wraps
 
-use crate::{Error, Pid, Result, sandbox};
+use crate::{Error, Pid, Result, Stat, sandbox};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -70,10 +70,10 @@ impl Pinned {
     pub fn check(&self) -> Result<()> {
         self.check_alive()?;
         match &self.memory {
-            Some(memory) if !has_address_space(memory) => {
-                self.check_alive()?;
-                Err(Error::Replaced { pid: self.pid })
+            Some(memory) if !has_address_space(memory) && is_exiting(self.pid) => {
+                Err(Error::Gone { pid: self.pid })
             }
+            Some(memory) if !has_address_space(memory) => Err(Error::Replaced { pid: self.pid }),
             _ => Ok(()),
         }
     }
@@ -109,6 +109,13 @@ impl Pinned {
         let process = self.process.as_ref().map(|process| process.as_fd());
         process.into_iter().chain(self.memory.as_ref().map(|memory| memory.as_fd())).collect()
     }
+}
+
+/// Returns whether a process is ending, or has ended: it gives its memory up before its pidfd tells (`do_exit`, kernel/exit.c).
+fn is_exiting(pid: Pid) -> bool {
+    const PF_EXITING: u64 = 0x4;
+    let stat = std::fs::read(pid.proc("stat")).ok().and_then(|text| Stat::parse(&text));
+    stat.is_none_or(|stat| stat.flags & PF_EXITING != 0)
 }
 
 /// Runs `work` in a confined child, within limits that follow from the process's resident bytes, and verifies

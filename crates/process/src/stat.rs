@@ -18,6 +18,8 @@ pub struct Stat {
     pub parent: Pid,
     /// The session ID.
     pub session: i32,
+    /// Flags of the kernel's task (`PF_*`, include/linux/sched.h).
+    pub flags: u64,
     /// Page faults without I/O, of the process itself.
     pub minor_faults: u64,
     /// Page faults without I/O of awaited children and their descendants.
@@ -65,6 +67,7 @@ impl Stat {
             state,
             parent: Pid(i32::try_from(field(4)).ok()?),
             session: i32::try_from(field(6)).ok()?,
+            flags: count(9),
             minor_faults: count(10),
             children_minor_faults: count(11),
             major_faults: count(12),
@@ -111,6 +114,7 @@ mod tests {
             state: b'S',
             parent: Pid(1),
             session: 4700,
+            flags: 4_194_560,
             minor_faults: 5000,
             children_minor_faults: 70000,
             major_faults: 3,

@@ -38,6 +38,25 @@ impl Puma {
         }
         Puma { master, workers, _directory: directory }
     }
+
+    /// Waits until what it shares no longer changes: workers go on after they have said that they are booted.
+    fn settle(&self) {
+        let of = |pid: i32| {
+            let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+            rollup.lines().find(|line| line.starts_with("Pss:")).map(str::to_owned)
+        };
+        let now = || -> Vec<_> { self.workers.iter().copied().chain([self.master.pid()]).map(of).collect() };
+        let patience = Instant::now() + Duration::from_secs(30);
+        let mut before = now();
+        loop {
+            std::thread::sleep(Duration::from_millis(300));
+            let after = now();
+            if before == after || Instant::now() > patience {
+                return;
+            }
+            before = after;
+        }
+    }
 }
 
 impl Drop for Puma {
@@ -62,6 +81,7 @@ impl Drop for Puma {
 #[test]
 fn a_puma_brings_its_workers_and_is_summed_by_pss() {
     let puma = Puma::start();
+    puma.settle();
     let pid = puma.master.pid().to_string();
     let output = unbloat(&[&pid, "--json"]);
     assert!(output.status.success(), "{}", stderr(&output));
