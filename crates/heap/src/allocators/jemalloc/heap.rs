@@ -4,6 +4,7 @@ use super::bins::{Bin, by_class};
 use super::blocks::Blocks;
 use super::caches::ThreadCache;
 use super::locate::{Jemalloc, Search};
+use super::reader::Reader;
 use super::sizes::SizeClass;
 use super::survey::{Context, Survey, SurveyedArena};
 use super::tell::Listener;
@@ -43,7 +44,11 @@ impl Heap for JemallocHeap {
         let threads = unbloat_process::threads(look.pid)?;
         let stopped = look.stop.then(|| Stopped::all(look.pid)).transpose()?;
         let context = Context { maps: look.maps, threads: &threads, claims: look.claims };
-        let survey = Survey::take(&self.jemalloc, &self.blocks, look.memory, context);
+        // Until now it could go on, and take more metadata.
+        let fresh =
+            stopped.is_some().then(|| Blocks::find(&Reader::new(look.memory), look.maps)).transpose()?;
+        let blocks = fresh.as_ref().unwrap_or(&self.blocks);
+        let survey = Survey::take(&self.jemalloc, blocks, look.memory, context);
         let stopped = stopped.map_or(Duration::ZERO, Stopped::resume);
         let survey = survey?;
         if observer.is_listening() {
