@@ -20,6 +20,9 @@ use unbloat_process::{Maps, Result, Stopped, Thread};
 /// Maximum number of size classes in the report.
 const BINS: usize = 16;
 
+/// Maximum number of stops for a moment between two changes.
+const STOPS: usize = 8;
+
 /// One jemalloc of a process, with the metadata blocks found.
 #[derive(Debug, Clone)]
 pub struct JemallocHeap {
@@ -35,6 +38,35 @@ impl Search {
     }
 }
 
+impl JemallocHeap {
+    /// Surveys it; with `--stop` while the process is stopped, again if it was stopped in the middle of a change. Returns also for how
+    /// long it was stopped.
+    fn settled(&self, look: &Look<'_>, threads: &[Thread]) -> Result<(Survey, Duration)> {
+        let survey = |maps: &Maps, blocks: &Blocks| {
+            let context = Context { maps, threads, claims: look.claims };
+            Survey::take(&self.jemalloc, blocks, look.memory, context)
+        };
+        if !look.stop {
+            return Ok((survey(look.maps, &self.blocks)?, Duration::ZERO));
+        }
+        let mut stopped_for = Duration::ZERO;
+        let mut stops = 0;
+        loop {
+            stops += 1;
+            let stopped = Stopped::all(look.pid)?;
+            // Until now it could go on, map more and take more metadata.
+            let maps = Maps::of(look.pid)?;
+            let blocks = Blocks::find(&Reader::new(look.memory), &maps)?;
+            let taken = survey(&maps, &blocks);
+            stopped_for += stopped.resume();
+            let taken = taken?;
+            if taken.total().unsettled == 0 || stops == STOPS {
+                return Ok((taken, stopped_for));
+            }
+        }
+    }
+}
+
 impl Heap for JemallocHeap {
     fn kind(&self) -> AllocatorKind {
         AllocatorKind::Jemalloc
@@ -42,15 +74,7 @@ impl Heap for JemallocHeap {
 
     fn walk(&self, look: &Look<'_>, observer: &mut dyn Observer) -> Result<Walked> {
         let threads = unbloat_process::threads(look.pid)?;
-        let stopped = look.stop.then(|| Stopped::all(look.pid)).transpose()?;
-        let context = Context { maps: look.maps, threads: &threads, claims: look.claims };
-        // Until now it could go on, and take more metadata.
-        let fresh =
-            stopped.is_some().then(|| Blocks::find(&Reader::new(look.memory), look.maps)).transpose()?;
-        let blocks = fresh.as_ref().unwrap_or(&self.blocks);
-        let survey = Survey::take(&self.jemalloc, blocks, look.memory, context);
-        let stopped = stopped.map_or(Duration::ZERO, Stopped::resume);
-        let survey = survey?;
+        let (survey, stopped) = self.settled(look, &threads)?;
         if observer.is_listening() {
             survey.tell(&mut Outside { survey: &survey, claims: look.claims, observer });
         }
