@@ -1,6 +1,6 @@
 //! A snapshot as samples of the metrics.
 //!
-//! What is not known is absent: a process that may not be read has its resident memory, its start and
+//! Unknown values are absent: a process that may not be read has its resident memory, its start and
 //! `unbloat_problem`, and nothing else.
 
 use crate::Metric;

@@ -22,6 +22,8 @@ const BINS: usize = 16;
 
 /// Maximum number of stops for a moment between two changes.
 const STOPS: usize = 8;
+/// Time stopped in all after which there is no further stop.
+const STOPPED_ENOUGH: Duration = Duration::from_secs(1);
 
 /// One jemalloc of a process, with the metadata blocks found.
 #[derive(Debug, Clone)]
@@ -60,7 +62,7 @@ impl JemallocHeap {
             let taken = survey(&maps, &blocks);
             stopped_for += stopped.resume();
             let taken = taken?;
-            if taken.total().unsettled == 0 || stops == STOPS {
+            if taken.total().unsettled == 0 || stops == STOPS || stopped_for >= STOPPED_ENOUGH {
                 return Ok((taken, stopped_for));
             }
         }
